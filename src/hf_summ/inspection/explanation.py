@@ -246,7 +246,7 @@ class _Trace:
         self.ids = torch.where(columns < vocab_size, columns, FIRST_POINTER + columns - vocab_size)
         self.summary_columns = columns[0, 1:].tolist()
         self.source_ids = model.known_ids(source_ids)
-        self.documents, self.row, self.encoded = processor.read_source(document, processor.max_source_length)
+        (self.source,) = processor.read_sources([document], processor.max_source_length, with_offsets=True)
         targets = columns[:, 1:, None]
         self.log_probs = outputs.logits.cpu().double().gather(-1, targets)[0, :, 0]
         self.gates = outputs.copy_gates[0].cpu().double()
@@ -298,7 +298,7 @@ class _Trace:
         return Explanation(
             model=shared_name(self.model.name_or_path),
             model_type=self.model.config.model_type,
-            documents=self.documents,
+            documents=self.source.documents,
             summary=summary,
             source_words=source.words,
             summary_words=summary_words,
@@ -310,10 +310,10 @@ class _Trace:
         # For each word, the positions of its subwords in the model's input.
         positions_of_words = []
         word_of_position = {}
-        for document, text in enumerate(self.documents):
-            ids = self.model.known_ids(torch.tensor(self.encoded["input_ids"][document])).tolist()
-            offsets = self.encoded["offset_mapping"][document]
-            first, length = self.row.spans[document]
+        for document, text in enumerate(self.source.documents):
+            ids = self.model.known_ids(torch.tensor(self.source.token_ids[document])).tolist()
+            offsets = self.source.offsets[document]
+            first, length = self.source.row.spans[document]
             for start, end, subwords in words_of_source(text, ids, offsets, self.table):
                 positions = []
                 for index in subwords:
@@ -371,7 +371,7 @@ class _Trace:
                 text_ids.extend(word_ids)
         # The last row is the whole text. Each row before it is a word.
         rows.append(text_ids)
-        decoded = self.processor.batch_decode(rows, documents=[self.documents])
+        decoded = self.processor.batch_decode(rows, documents=[self.source.documents])
         pieces = decoded[:-1]
         text = decoded[-1]
         try:

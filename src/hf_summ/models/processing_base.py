@@ -46,22 +46,10 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
     # of `pad`, for `DataCollatorForSeq2Seq`
     padding_side = "right"
 
-    def __init__(
-        self,
-        tokenizer,
-        max_source_length=500,
-        max_target_length=150,
-        document_separator=None,
-        restore_case=False,
-        chat_template=None,
-        unknown_ids=0,
-    ):
+    def _store_tokenizer(self, tokenizer, chat_template):
         if not tokenizer.is_fast:
             name = type(tokenizer).__name__
             raise TypeError(f"`tokenizer` must be fast, but {name} is not: make one with `hf-summ vocabulary`")
-        super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, restore_case, unknown_ids=unknown_ids
-        )
         ProcessorMixin.__init__(self, tokenizer, chat_template=chat_template)
 
     def save_pretrained(self, save_directory, push_to_hub=False, **kwargs):
@@ -100,10 +88,6 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
                 "save the processor there if the model was trained with others"
             )
         return processor
-
-    @property
-    def padding_values(self) -> dict[str, int | float]:
-        return {**super().padding_values, "decoder_input_ids": self.pad_token_id, "labels": IGNORED_LABEL}
 
     def __call__(
         self,
@@ -151,7 +135,10 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         features: dict[str, list] = {}
         lengths: dict[str, list] = {}
         if text is not None:
-            features = super().__call__(text, truncation, max_length, True, show_progress, **source)
+            source_length = None
+            if truncates(truncation):
+                source_length = max_length or self.max_source_length
+            features = self.source_features(text, source_length, show_progress, **source)
             lengths = {name: features.pop(name) for name in LENGTHS}
         if text_target is not None:
             target_length = max_target_length
@@ -209,19 +196,6 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         """
         padded = super().pad(features, padding, max_length, pad_to_multiple_of)
         return BatchFeature(padded, tensor_type=return_tensors)
-
-    def batch_decode(self, sequences, *args, **kwargs) -> list[str]:
-        """As `TextProcessor.batch_decode`, of rows of ids in a tensor, an array or lists.
-
-        Ignored labels (-100), with which trainers fill up rows, are replaced by the padding id.
-        """
-        rows = []
-        for sequence in sequences:
-            row = sequence.tolist() if hasattr(sequence, "tolist") else sequence
-            if isinstance(row, list) and IGNORED_LABEL in row:
-                row = [self.pad_token_id if token == IGNORED_LABEL else token for token in row]
-            rows.append(row)
-        return super().batch_decode(rows, *args, **kwargs)
 
     def decode(self, token_ids, *args, **kwargs) -> str:
         """The text of a row of ids, as in `batch_decode`."""

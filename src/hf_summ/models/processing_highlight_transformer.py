@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from .processing_base import SummarizationProcessor
-from .text_processing_highlight_transformer import HighlightTransformerTextProcessor, document_frequencies, kept_text
+from .text_processing_highlight_transformer import HighlightTransformerTextProcessor, document_frequencies, kept_texts
 
 # the number of examples that are tokenized together
 _FITTED_AT_ONCE = 256
@@ -52,8 +52,8 @@ class HighlightTransformerProcessor(HighlightTransformerTextProcessor, Summariza
         batch = list(islice(remaining, _FITTED_AT_ONCE))
         while batch:
             lists = [[example] if isinstance(example, str) else example for example in batch]
-            for documents, _, offsets in self._read(self._examples(lists), self.max_source_length):
-                yield [kept_text(document, spans) for document, spans in zip(documents, offsets, strict=True)]
+            for source in self.read_sources(lists, self.max_source_length, with_offsets=True):
+                yield kept_texts(source)
             batch = list(islice(remaining, _FITTED_AT_ONCE))
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from unicodedata import normalize
 from zlib import crc32
 
-from .checks import check_integer, check_padding, check_texts, check_tokenizer, is_list, truncates
+from .checks import IGNORED_LABEL, check_integer, check_padding, check_texts, check_tokenizer, is_list
 from .text_documents import (
     FIRST_POINTER,
     JoinedRow,
@@ -28,6 +28,8 @@ from .text_documents import (
 CASE_MODULE = ".text_case"
 # The reason why case cannot be restored, for messages.
 CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
+# A text is an example. A list of texts has an example in each, and a list of lists the documents of each example.
+Documents = str | Sequence[str] | Sequence[Sequence[str]]
 # Numbers of tokens: of an example, of each of its documents before truncation, and of each document after it.
 LENGTHS = ("lengths", "document_lengths", "kept_lengths")
 # The number of ids for unknown words. With so many, two unknown words of a document rarely get the same id.
@@ -40,13 +42,19 @@ class ReadSource(NamedTuple):
     Attributes:
         documents: the cleaned documents.
         row: the tokens of the documents in one row, perhaps truncated.
-        encoded: `input_ids` and `offset_mapping`, each with a list for each whole document. An offset is the [start,
-            end) characters of a token in its document.
+        token_ids: for each document, the ids of its tokens before truncation.
+        offsets: for each document, the [start, end) characters of each token in it before truncation; empty if they
+            were not asked for.
     """
 
     documents: list[str]
     row: JoinedRow
-    encoded: Mapping[str, list]
+    token_ids: list[list[int]]
+    offsets: list[list[tuple[int, int]]]
+
+    def kept_offsets(self) -> list[list[tuple[int, int]]]:
+        """For each document, the `offsets` of the tokens that the row has of it."""
+        return [offsets[:number] for offsets, (_, number) in zip(self.offsets, self.row.spans, strict=True)]
 
 
 class TextProcessor:
@@ -74,6 +82,7 @@ class TextProcessor:
         chat_template=None,
         unknown_ids=0,
     ):
+        self._store_tokenizer(tokenizer, chat_template)
         self._set_special_tokens(tokenizer)
         check_lengths(max_source_length=max_source_length, max_target_length=max_target_length)
         for name in ("pad_token", "eos_token"):
@@ -90,7 +99,6 @@ class TextProcessor:
         self.document_separator = document_separator
         self.restore_case = restore_case
         self.unknown_ids = unknown_ids
-        self.tokenizer = tokenizer
         if restore_case and not self.is_uncased:
             raise ValueError(f"`restore_case` is {restore_case}, but {CASED}")
 
@@ -120,7 +128,12 @@ class TextProcessor:
     @property
     def padding_values(self) -> dict[str, int | float]:
         """Field -> the value that pads its rows."""
-        return {"input_ids": self.pad_token_id, "attention_mask": 0}
+        return {
+            "input_ids": self.pad_token_id,
+            "attention_mask": 0,
+            "decoder_input_ids": self.pad_token_id,
+            "labels": IGNORED_LABEL,
+        }
 
     def needed_unknown_ids(self) -> int:
         """The number of ids after the vocabulary that tell unknown words apart; 0 if the units are no whole words."""
@@ -128,29 +141,6 @@ class TextProcessor:
         if self.tokenizer.unk_token_id is None or type(model).__name__ != "WordLevel":
             return 0
         return _UNKNOWN_IDS if word_marks(self.tokenizer).is_whole else 0
-
-    def __call__(
-        self,
-        text: str | Sequence[str] | Sequence[Sequence[str]],
-        truncation: bool | str = True,
-        max_length: int | None = None,
-        return_lengths: bool = False,
-        show_progress: bool = False,
-        **source: Any,
-    ) -> dict[str, list]:
-        """Convert documents to rows of a model's inputs, not padded: field -> a row for each example.
-
-        `SummarizationProcessor.__call__` describes the arguments and errors.
-        """
-        check_lengths(max_length=max_length)
-        length = None
-        if truncates(truncation):
-            length = max_length or self.max_source_length
-        features = self.source_features(self._examples(text), length, show_progress, **source)
-        if not return_lengths:
-            for name in LENGTHS:
-                features.pop(name, None)
-        return features
 
     def clean(self, text: str, is_document: bool = False) -> str:
         """Clean `text`, a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
@@ -160,18 +150,42 @@ class TextProcessor:
         """Clean `text`, a document, and put one space in place of each run of white space, as the model reads it."""
         return " ".join(self.clean(text, is_document=True).split())
 
-    def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
+    def source_features(self, text: Documents, length: int | None, show_progress: bool = False) -> dict[str, list]:
         """The model's inputs for each example, and the fields of `LENGTHS`: field -> a row or value for each example.
 
-        The inputs of the base are `input_ids` and `attention_mask`; subclasses add others.
+        The inputs of the base are `input_ids` and `attention_mask`; subclasses add others. Rows are not padded.
 
         Args:
-            examples: the cleaned documents of each example.
+            text: as for `SummarizationProcessor.__call__`, which also names the errors.
             length: maximum number of ids of a row; None does not truncate.
             show_progress: whether to show a progress bar for slow steps.
         """
-        rows, _ = self._source_rows(examples, length)
-        return self._features(rows)
+        return self._features(self.read_sources(text, length))
+
+    def read_sources(self, text: Documents, length: int | None = None, with_offsets: bool = False) -> list[ReadSource]:
+        """Clean and tokenize the documents of examples, and join the documents of each example in one row.
+
+        Args:
+            text: as for `SummarizationProcessor.__call__`, which also names the errors.
+            length: maximum number of ids of a row; None does not truncate.
+            with_offsets: whether the result has the `offsets` of tokens.
+        """
+        examples = self._examples(text)
+        documents = []
+        for example in examples:
+            documents.extend(example)
+        encoded = self._tokenize(documents, with_offsets)
+        offsets = encoded["offset_mapping"] if with_offsets else []
+        before, after = self._special_ids()
+        sources = []
+        start = 0
+        for example in examples:
+            end = start + len(example)
+            token_ids = encoded["input_ids"][start:end]
+            row = join(token_ids, length, before, after, self.separator_token_id)
+            sources.append(ReadSource(example, row, token_ids, offsets[start:end]))
+            start = end
+        return sources
 
     def pad(
         self,
@@ -241,7 +255,8 @@ class TextProcessor:
         """Decode the ids of summaries to texts.
 
         Args:
-            sequences: the ids of each summary, some of which may be pointers.
+            sequences: the ids of each summary in a tensor, an array or lists. Some may be pointers. Ignored labels
+                (-100), with which trainers fill up rows, are replaced by the padding id.
             skip_special_tokens: whether to omit special tokens.
             documents: for each example, its text or the list of its documents. Every example has the same number of
                 summaries, one after another. Without `documents`, pointers are omitted.
@@ -253,13 +268,19 @@ class TextProcessor:
         if self.restore_case and kwargs.get("clean_up_tokenization_spaces") is None:
             # The clean-up would take some quotation marks for apostrophes; `restore` tells them apart.
             kwargs["clean_up_tokenization_spaces"] = False
-        texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
+        rows = []
+        for sequence in sequences:
+            row = sequence.tolist() if hasattr(sequence, "tolist") else sequence
+            if isinstance(row, list) and IGNORED_LABEL in row:
+                row = [self.pad_token_id if token == IGNORED_LABEL else token for token in row]
+            rows.append(row)
+        texts = self.tokenizer.batch_decode(rows, skip_special_tokens=skip_special_tokens, **kwargs)
         if documents is None:
             return texts
         documents = list(documents)
         number = texts_per_document(texts, documents)
-        for index, sequence in enumerate(sequences):
-            ids = [int(token) for token in sequence]
+        for index, row in enumerate(rows):
+            ids = [int(token) for token in row]
             if max(ids, default=0) >= FIRST_POINTER:
                 words = self._pointed_words(documents[index // number], ids)
                 texts[index] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
@@ -273,13 +294,10 @@ class TextProcessor:
         length = self.max_source_length
         if isinstance(document, str) or len(document) == 1:
             length = None
-        source = self.read_source(document, length)
+        (source,) = self.read_sources([document], length, with_offsets=True)
         words = {}
-        for text, offsets, span in zip(
-            source.documents, source.encoded["offset_mapping"], source.row.spans, strict=True
-        ):
-            start, number = span
-            words.update(pointed_words(text, offsets[:number], ids, start))
+        for text, offsets, span in zip(source.documents, source.kept_offsets(), source.row.spans, strict=True):
+            words.update(pointed_words(text, offsets, ids, start=span[0]))
         return words
 
     def restore(self, summaries: Sequence[str], documents: Sequence[str] | Sequence[Sequence[str]]) -> list[str]:
@@ -306,22 +324,8 @@ class TextProcessor:
             texts.extend(restored(example_summaries, example, strips_accents, is_split))
         return texts
 
-    def read_source(self, document: str | Sequence[str], length: int | None = None) -> ReadSource:
-        """An example as the model reads it, or a TypeError or ValueError as `_examples` raises it.
-
-        Args:
-            document: a text, or the documents of the example.
-            length: maximum number of ids of the row; None does not truncate.
-        """
-        examples = self._examples([document])
-        rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
-        return ReadSource(examples[0], rows[0], encoded)
-
-    def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
+    def _examples(self, text: Documents) -> list[list[str]]:
         """The list of the cleaned documents of each example; blank documents become empty texts.
-
-        Args:
-            text: a text, which is one example; a list of texts, each an example; or a list of lists of documents.
 
         Raises:
             TypeError: a value is not a text, or only some examples are lists.
@@ -347,18 +351,22 @@ class TextProcessor:
             return [self.clean_document(value) for value in texts]
         return [self.clean(value) for value in texts]
 
-    def _tokenize(self, texts: list[str], **settings) -> Mapping[str, list]:
+    def _tokenize(self, texts: list[str], with_offsets: bool = False) -> Mapping[str, list]:
         """The tokenizer's output for whole texts, without special tokens: a list for each text in each field.
 
         Args:
-            settings: arguments of the tokenizer's `__call__`.
+            with_offsets: whether the output has the field `offset_mapping`.
         """
         splits = self.splits_special_tokens or self.tokenizer.split_special_tokens
-        # Users add special tokens to mark parts of texts, so these are not split.
-        settings["split_special_tokens"] = splits and not self.tokenizer.extra_special_tokens
-        if self.unknown_ids:
-            settings["return_offsets_mapping"] = True
-        encoded = tokenize(self.tokenizer, texts, add_special_tokens=False, return_attention_mask=False, **settings)
+        encoded = tokenize(
+            self.tokenizer,
+            texts,
+            add_special_tokens=False,
+            return_attention_mask=False,
+            # Users add special tokens to mark parts of texts, so these are not split.
+            split_special_tokens=splits and not self.tokenizer.extra_special_tokens,
+            return_offsets_mapping=with_offsets or bool(self.unknown_ids),
+        )
         if self.unknown_ids:
             for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
                 self._tell_unknown_apart(text, ids, offsets)
@@ -375,35 +383,15 @@ class TextProcessor:
                 word = self._normalized(text[start:end]).strip()
                 ids[position] = len(self.tokenizer) + crc32(word.encode()) % self.unknown_ids
 
-    def _source_rows(
-        self, examples: list[list[str]], length: int | None, **settings
-    ) -> tuple[list[JoinedRow], Mapping[str, list]]:
-        """Tokenize the documents of examples, and join the documents of each example in a row of at most `length` ids.
-
-        Args:
-            settings: arguments of the tokenizer's `__call__`.
-
-        Returns:
-            The row of each example, and the tokenizer's output for the whole documents of all examples in order.
-        """
-        documents = []
-        for example in examples:
-            documents.extend(example)
-        encoded = self._tokenize(documents, **settings)
-        before, after = self._special_ids()
-        rows = []
-        first = 0
-        for example in examples:
-            tokens = encoded["input_ids"][first : first + len(example)]
-            rows.append(join(tokens, length, before, after, self.separator_token_id))
-            first += len(example)
-        return rows, encoded
-
     def _normalized(self, text: str) -> str:
         """A text after cleaning and the tokenizer's normalization, such as lower-casing."""
         cleaned = self.clean(text)
         normalizer = self.tokenizer.backend_tokenizer.normalizer
         return cleaned if normalizer is None else normalizer.normalize_str(cleaned)
+
+    def _store_tokenizer(self, tokenizer, chat_template: str | None) -> None:
+        """Set the attribute `tokenizer`; only transformers stores a chat template."""
+        self.tokenizer = tokenizer
 
     def _set_special_tokens(self, tokenizer) -> None:
         """Set special tokens that the tokenizer has under other names, such as the end token; the base sets none."""
@@ -413,11 +401,12 @@ class TextProcessor:
         return [], [self.eos_token_id]
 
     @staticmethod
-    def _features(rows: list[JoinedRow]) -> dict[str, list]:
-        """The inputs `input_ids` and `attention_mask`, and the fields of `LENGTHS`, for rows of examples."""
+    def _features(sources: list[ReadSource]) -> dict[str, list]:
+        """The inputs `input_ids` and `attention_mask`, and the fields of `LENGTHS`, for each example."""
         features: dict[str, list] = {"input_ids": [], "attention_mask": []}
         features.update(lengths=[], document_lengths=[], kept_lengths=[])
-        for row in rows:
+        for source in sources:
+            row = source.row
             features["input_ids"].append(row.input_ids)
             features["attention_mask"].append([1] * len(row.input_ids))
             features["lengths"].append(row.length)

@@ -11,12 +11,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
-from itertools import chain
 from typing import Any, NamedTuple
 
 from .checks import check_text, check_texts, is_list
 from .text_documents import IDEOGRAPHS, RUNNING, JoinedRow
-from .text_processing_base import TextProcessor
+from .text_processing_base import Documents, TextProcessor
 
 # The labels of spaCy's English pipelines: the Penn Treebank's parts of speech with a few additions by spaCy, and the
 # entity classes of OntoNotes.
@@ -426,7 +425,7 @@ class GdlfTextProcessor(TextProcessor):
         return list(self.tag_vocabulary)
 
     def source_features(
-        self, examples: list[list[str]], length: int | None, show_progress: bool, word_tags: Any = None
+        self, text: Documents, length: int | None, show_progress: bool = False, word_tags: Any = None
     ) -> dict[str, list]:
         """The features of the base, and `tag_ids`, with a tag id for each id of a row; errors as `_tagged`.
 
@@ -436,15 +435,15 @@ class GdlfTextProcessor(TextProcessor):
         if self.tags == "none":
             if word_tags is not None:
                 raise ValueError('`word_tags` are given, but the processor has `tags="none"`: omit them')
-            return super().source_features(examples, length, show_progress)
-        rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
-        features = self._features(rows)
-        texts = list(chain.from_iterable(examples))
-        numbers = chain.from_iterable(features["kept_lengths"])
-        # For each document, the spans of the tokens that the truncation keeps.
+            return super().source_features(text, length, show_progress)
+        sources = self.read_sources(text, length, with_offsets=True)
+        features = self._features(sources)
+        texts = []
         kept_offsets = []
-        for text, offsets, number in zip(texts, encoded["offset_mapping"], numbers, strict=True):
-            kept_offsets.append(without_leading_space(text, offsets[:number]))
+        for source in sources:
+            for document, offsets in zip(source.documents, source.kept_offsets(), strict=True):
+                texts.append(document)
+                kept_offsets.append(without_leading_space(document, offsets))
         ids_of_tags = {tag: index for index, tag in enumerate(self.word_tags)}
         tag_ids = []
         tagged = self._tagged(texts, kept_offsets, word_tags)
@@ -456,9 +455,10 @@ class GdlfTextProcessor(TextProcessor):
             tag_ids.append(subword_tag_ids(offsets, words, ids_of_tags))
         features["tag_ids"] = []
         first = 0
-        for row in rows:
-            features["tag_ids"].append(_tag_row(row, tag_ids[first : first + len(row.spans)]))
-            first += len(row.spans)
+        for source in sources:
+            end = first + len(source.documents)
+            features["tag_ids"].append(_tag_row(source.row, tag_ids[first:end]))
+            first = end
         return features
 
     def _tagged(

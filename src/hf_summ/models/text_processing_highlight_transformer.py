@@ -17,8 +17,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from .checks import check_integer, check_list, check_texts, is_list, is_number
-from .text_documents import JoinedRow, marks
-from .text_processing_base import CopyingTextProcessor
+from .text_documents import marks
+from .text_processing_base import CopyingTextProcessor, Documents, ReadSource
 
 logger = logging.getLogger(__name__)
 
@@ -277,20 +277,6 @@ def read_phrases(value: Any) -> Mapping[str, float] | Sequence[str] | None:
     return value
 
 
-class TruncatedExample(NamedTuple):
-    """An example as the model reads it.
-
-    Attributes:
-        documents: the cleaned documents.
-        row: the tokens of the documents that the truncation keeps, in one row.
-        offsets: for each document, the [start, end) characters of each token that the truncation keeps.
-    """
-
-    documents: list[str]
-    row: JoinedRow
-    offsets: list[list[tuple[int, int]]]
-
-
 class HighlightTransformerTextProcessor(CopyingTextProcessor):
     """The `TextProcessor` of Highlight-Transformer; `HighlightTransformerProcessor` describes the settings."""
 
@@ -336,9 +322,9 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
 
     def source_features(
         self,
-        examples: list[list[str]],
+        text: Documents,
         length: int | None,
-        show_progress: bool,
+        show_progress: bool = False,
         phrases: Phrases | Sequence[Phrases | None] | None = None,
     ) -> dict[str, list]:
         """The features of the base, and `phrase_starts`, `phrase_ends` and `phrase_values`.
@@ -355,20 +341,20 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
             ValueError: key phrases are to be found, but the processor has no document frequencies; the number of
                 entries in `phrases` is not that of the examples; or as `locate_phrases`.
         """
-        truncated = self._read(examples, length)
-        features = self._features([example.row for example in truncated])
+        sources = self.read_sources(text, length, with_offsets=True)
+        features = self._features(sources)
         for name in _PHRASE_FIELDS:
             features[name] = []
-        phrases_of_examples = self._phrases_of_examples(phrases, len(truncated))
-        for example, user_phrases in zip(truncated, phrases_of_examples, strict=True):
+        phrases_of_examples = self._phrases_of_examples(phrases, len(sources))
+        for source, user_phrases in zip(sources, phrases_of_examples, strict=True):
             if user_phrases is None:
-                located = self._found_phrases(example)
+                located = self._found_phrases(source)
             else:
-                located = locate_phrases(example.documents, user_phrases)
-                _warn_of_ignored(located, example)
+                located = locate_phrases(source.documents, user_phrases)
+                _warn_of_ignored(located, source)
             starts, ends, values = [], [], []
             for phrase in located:
-                for start, end in _token_spans(phrase, example):
+                for start, end in _token_spans(phrase, source):
                     starts.append(start)
                     ends.append(end)
                     values.append(phrase.value)
@@ -377,26 +363,11 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
             features["phrase_values"].append(values)
         return features
 
-    def _read(self, examples: list[list[str]], length: int | None) -> list[TruncatedExample]:
-        """The examples as the model reads them, each in a row of at most `length` ids."""
-        rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
-        truncated = []
-        # The index of the example's first document among all documents.
-        first = 0
-        for documents, row in zip(examples, rows, strict=True):
-            offsets = []
-            for index, (_, number) in enumerate(row.spans):
-                offsets.append(encoded["offset_mapping"][first + index][:number])
-            truncated.append(TruncatedExample(documents, row, offsets))
-            first += len(documents)
-        return truncated
-
-    def _found_phrases(self, example: TruncatedExample) -> list[Phrase]:
+    def _found_phrases(self, source: ReadSource) -> list[Phrase]:
         """The key phrases in the part of an example that the truncation keeps."""
         assert self.document_frequencies is not None, "`_phrases_of_examples` refuses to find phrases without them"
-        texts = [kept_text(text, tokens) for text, tokens in zip(example.documents, example.offsets, strict=True)]
         return key_phrases(
-            texts, self.document_frequencies, self.fitted_examples, self.num_phrases, self.skip_stop_words
+            kept_texts(source), self.document_frequencies, self.fitted_examples, self.num_phrases, self.skip_stop_words
         )
 
     def _phrases_of_examples(
@@ -454,27 +425,33 @@ def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
     return text[:end]
 
 
-def _token_spans(phrase: Phrase, example: TruncatedExample) -> list[tuple[int, int]]:
+def kept_texts(source: ReadSource) -> list[str]:
+    """The `kept_text` of each document of an example."""
+    return [kept_text(text, tokens) for text, tokens in zip(source.documents, source.kept_offsets(), strict=True)]
+
+
+def _token_spans(phrase: Phrase, source: ReadSource) -> list[tuple[int, int]]:
     """The [start, end) tokens of a phrase's occurrences in the row of an example.
 
     Occurrences that the truncation does not keep completely are left out.
     """
     spans = []
     for occurrence in phrase.spans:
-        tokens = example.offsets[occurrence.document]
-        if tokens and occurrence.end <= tokens[-1][1]:
-            row_start, _ = example.row.spans[occurrence.document]
+        offsets = source.offsets[occurrence.document]
+        # The row has the document's first `number` tokens.
+        row_start, number = source.row.spans[occurrence.document]
+        if number and occurrence.end <= offsets[number - 1][1]:
             # The first token that ends after the start of the occurrence, and the first token that starts at its end
             # or later.
-            first = bisect_right(tokens, occurrence.start, key=itemgetter(1))
-            last = bisect_left(tokens, occurrence.end, key=itemgetter(0))
+            first = bisect_right(offsets, occurrence.start, hi=number, key=itemgetter(1))
+            last = bisect_left(offsets, occurrence.end, hi=number, key=itemgetter(0))
             spans.append((row_start + first, row_start + last))
     return spans
 
 
-def _warn_of_ignored(phrases: Sequence[Phrase], example: TruncatedExample) -> None:
+def _warn_of_ignored(phrases: Sequence[Phrase], source: ReadSource) -> None:
     """Log a warning for each of a user's phrases that does not occur in the part that the truncation keeps."""
     for phrase in phrases:
-        if not _token_spans(phrase, example):
+        if not _token_spans(phrase, source):
             where = "occurs only in the truncated part" if phrase.spans else "does not occur in the text"
             logger.warning(f"the phrase {phrase.text!r:.80} {where}, and is ignored")

@@ -1,7 +1,7 @@
 """The tokens of a document that a model reads, and how many it does not read."""
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from hf_summ.models.text_documents import readable, tokenize
 from hf_summ.runtimes.long_documents import Note, TokenCounts
@@ -37,16 +37,16 @@ class ReadExample(NamedTuple):
 
 
 def encode_by_processor(
-    processor: Callable[..., Mapping], document: str | list[str], limit: int | None, source: Mapping[str, list]
+    processor: Any, document: str | list[str], limit: int | None, source: Mapping[str, list]
 ) -> EncodedDocument:
     """Encode a document, or several of one example, by the processor of one of our architectures.
 
     Args:
-        processor: the processor.
+        processor: a `TextProcessor`.
         limit: the number of tokens to which inputs are truncated, special ones included; None for all.
         source: what is given beside the document by the name of the processor's argument, each in a list of one.
     """
-    inputs = dict(processor([document], max_length=limit, return_lengths=True, **source))
+    inputs = processor.source_features([document], limit, **source)
     (length,) = inputs.pop("lengths")
     (read_lengths,) = inputs.pop("kept_lengths")
     (document_lengths,) = inputs.pop("document_lengths")

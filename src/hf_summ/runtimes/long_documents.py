@@ -102,7 +102,7 @@ class ModelReader:
         self, pipeline, limit: int | None, summarize: Callable[[Sequence[str]], list[str]], prefix: str | None = None
     ):
         self._processor = None
-        if hasattr(pipeline.processor, "read_source"):
+        if hasattr(pipeline.processor, "source_features"):
             # a processor of ours
             self._processor = pipeline.processor
         self._tokenizer = pipeline.tokenizer
@@ -119,8 +119,8 @@ class ModelReader:
         """Number of tokens of an example in the model's input, with special ones and the prefix."""
         example = with_prefix(example, self.prefix)
         if self._processor is not None:
-            _, row, _ = self._processor.read_source(example)
-            return row.length
+            (source,) = self._processor.read_sources([example])
+            return source.row.length
         text = joined_text(example)
         return len(tokenize(self._tokenizer, [readable(text)])["input_ids"][0])
 
