@@ -8,6 +8,7 @@ import pytest
 import torch
 from transformers import AutoProcessor, BartForConditionalGeneration, ByT5Tokenizer, ProcessorMixin, pipeline
 
+from hf_summ.runtimes.encoding import encode_by_tokenizer
 from tests.conftest import SENTENCES, save
 from tests.models.architectures import ARCHITECTURES, EACH_BY_ONE, build_with_processor
 from tests.reports.tiny_models import foreign
@@ -118,8 +119,8 @@ def test_a_bare_tokenizers_rows_are_those_that_it_cuts(bart_folder, document, ca
     whole = len(summarizer.tokenizer(readable)["input_ids"])
     for limit in (5, 20, whole - 1, whole, 64):
         summarizer.tokenizer.model_max_length = limit
-        inputs, length, _ = summarizer._encoded(document, limit, {})
-        expected = summarizer.tokenizer([readable], truncation=True, max_length=limit)
+        inputs, length, _ = encode_by_tokenizer(summarizer.tokenizer, document, limit)
+        expected = summarizer.tokenizer(readable, truncation=True, max_length=limit)
         assert length == whole
         assert inputs.keys() == {"input_ids", "attention_mask"}
         assert inputs == dict(expected)
@@ -129,8 +130,8 @@ def test_a_tokenizer_in_python_counts_what_it_cuts(bart_folder):
     summarizer = pipeline("summarization", model=str(bart_folder))
     summarizer.tokenizer = ByT5Tokenizer()
     for limit in (5, 12, 500, None):
-        inputs, length, _ = summarizer._encoded("twelve words", limit, {})
-        (ids,) = inputs["input_ids"]
+        inputs, length, _ = encode_by_tokenizer(summarizer.tokenizer, "twelve words", limit)
+        ids = inputs["input_ids"]
         assert (len(ids), length) == (min(limit or 13, 13), 13)
         assert ids[-1] == summarizer.tokenizer.eos_token_id
 
@@ -151,7 +152,7 @@ def test_a_lone_surrogate_is_read_as_the_corpora_write_it(folder, bart_folder):
     for checkpoint in (folder, bart_folder):
         summarizer = pipeline("summarization", model=str(checkpoint), dtype=torch.float64)
         documents = ("a \ud83d b", "a \ufffd b", "a ? b")
-        read = [summarizer._encoded(document, 64, {})[0]["input_ids"] for document in documents]
+        read = [summarizer.read(document).inputs["input_ids"] for document in documents]
         assert read[0] == read[1] != read[2]
 
 

@@ -239,8 +239,8 @@ def test_row_checkpoint(summarizer, monkeypatch):
 def test_row_task(folder, monkeypatch):
     """`task_specific_params["summarization"]`."""
     summarizer = pipeline_with_task_settings(folder)
-    prefixed = summarizer.preprocess(SENTENCES[0])["input_ids"]
-    assert prefixed.equal(summarizer.tokenizer(f"summarize: {SENTENCES[0]}", return_tensors="pt")["input_ids"])
+    prefixed = summarizer.read(SENTENCES[0]).inputs["input_ids"]
+    assert prefixed == summarizer.tokenizer(f"summarize: {SENTENCES[0]}")["input_ids"]
     settings = asked(summarizer, monkeypatch)
     assert {name: settings[name] for name in TASK if name != "prefix"} == {
         name: value for name, value in TASK.items() if name != "prefix"

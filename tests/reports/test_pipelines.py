@@ -16,6 +16,7 @@ import hf_summ
 from hf_summ.data import fit_vocabulary
 from hf_summ.data.sentences import split_sentences
 from hf_summ.runtimes import OnnxSummarizer
+from hf_summ.runtimes.encoding import encode_by_tokenizer
 from hf_summ.runtimes.long_documents import ModelReader
 from hf_summ.shortening import split_windows
 from tests.conftest import SENTENCES, save
@@ -99,9 +100,9 @@ def test_special_tokens_remain_where_the_text_ends(tiny_tokenizer, is_fast):
     pipe = summarizer(foreign("t5", tokenizer), tokenizer)
     whole = tokenizer(LONG)["input_ids"]
     for limit in (1, 2, 17, len(whole) - 1, len(whole), len(whole) + 1):
-        inputs, length, _ = pipe._encoded(LONG, limit, {})
-        assert inputs["input_ids"] == [tokenizer(LONG, truncation=True, max_length=limit)["input_ids"]]
-        assert len(inputs["attention_mask"][0]) == len(inputs["input_ids"][0])
+        inputs, length, _ = encode_by_tokenizer(pipe.tokenizer, LONG, limit)
+        assert inputs["input_ids"] == tokenizer(LONG, truncation=True, max_length=limit)["input_ids"]
+        assert len(inputs["attention_mask"]) == len(inputs["input_ids"])
         assert length == len(whole)
 
 
@@ -333,8 +334,8 @@ def test_a_text_of_a_template_does_not_escape_the_prefix():
         ([first_text, second_text], [first_markup, second_markup]),
         (first_text, first_markup),
     ):
-        expected = graphs.read(example, source_prefix="<t>: ")[0]
-        assert graphs.read(marked_example, source_prefix="<t>: ")[0] == expected
+        expected = graphs.read(example, source_prefix="<t>: ").inputs
+        assert graphs.read(marked_example, source_prefix="<t>: ").inputs == expected
 
 
 def pipeline_of_graphs(folder):

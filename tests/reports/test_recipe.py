@@ -96,7 +96,7 @@ def test_texts_have_the_tokens_of_their_languages(recipe, tmp_path, caplog, toke
     assert is_noted == (flags == {})
     pipe = pipeline("summarization", model=str(tmp_path / "out"))
     source, target = pipe.tokenizer.convert_tokens_to_ids(list(languages))
-    assert source in pipe.preprocess("a b")["input_ids"]
+    assert source in pipe.read("a b").inputs["input_ids"]
     assert target in pipe.tokenizer(text_target="a b")["input_ids"]
     (record,) = pipe("a b", return_tensors=True)
     # the target's token is the first of mBART's summaries, and the second of the others'

@@ -7,7 +7,7 @@ from typing import Any
 from hf_summ.models.checks import check_integer, check_texts, truncates
 from hf_summ.models.generation_sentences import Candidate, candidates_of
 from hf_summ.runtimes.any_model import source_positions, target_positions, task_parameters, with_prefix
-from hf_summ.runtimes.encoding import EncodedDocument, ReadExample, encode_by_processor, encode_by_tokenizer
+from hf_summ.runtimes.encoding import ReadExample, encode_by_processor, encode_by_tokenizer, pad_by_tokenizer
 from hf_summ.runtimes.examples import (
     Example,
     Examples,
@@ -58,7 +58,7 @@ _NO_LIMIT = 10**9
 # the end of a warning of a truncated document
 _HINT = "; set `long_documents` to 'windows' to read all of it, or to 'extract' to read its most important sentences"
 # settings of the extractive stage before the model, see `hf_summ.shortening.extract`
-EXTRACTION = ("extract_share", "extract_tokens", "extract_idf", "next_sentence_model")
+_EXTRACTION = ("extract_share", "extract_tokens", "extract_idf", "next_sentence_model")
 # for each argument that may be given beside a document, the model's input that it becomes, and its name in messages
 SOURCES = {"phrases": ("phrase_starts", "key phrases"), "word_tags": ("tag_ids", "word tags")}
 # a summary of a part of a document is one text
@@ -84,28 +84,28 @@ class DocumentSummarizer:
     batch_size: int | None
     show_progress = False
 
-    def _set_reading(self, long_documents: str, language: str, source_prefix: str | None, **extraction: object) -> None:
+    def _set_reading(self, long_documents: str, language: str, source_prefix: str | None, settings: Settings) -> None:
         """Set the defaults of reading documents.
 
         Args:
             long_documents, language, source_prefix: as for `SummarizationPipeline`.
-            extraction: the settings of the extractive stage; None means unset.
+            settings: the constructor's other settings. Those of the extractive stage are removed from it.
         """
         check_long_documents(long_documents)
         self.long_documents = long_documents
         self.language = language
         self.source_prefix = source_prefix
-        self._extraction = _set_values(extraction)
+        self._extraction = _set_values({name: settings.pop(name, None) for name in _EXTRACTION})
         self._shortens_all = "extract_share" in self._extraction or "extract_tokens" in self._extraction
         trained_extraction = getattr(self.model.config, "extraction", None)
         if trained_extraction and not self._shortens_all:
-            settings = []
+            trained_settings = []
             for name, value in trained_extraction.items():
                 setting = name if value is True else f"{name}={value}"
-                settings.append(f"`{setting}`")
+                trained_settings.append(f"`{setting}`")
             logger.warning(
                 "the extractive stage shortened the documents of the model's training, but here it reads whole ones: "
-                f"set {', '.join(settings)}"
+                f"set {', '.join(trained_settings)}"
             )
 
     def _run(self, examples, *args, **settings):
@@ -200,7 +200,7 @@ class DocumentSummarizer:
             return None
         return None
 
-    def _split_settings(
+    def _sanitize_parameters(
         self,
         truncation=None,
         return_tensors=None,
@@ -212,7 +212,7 @@ class DocumentSummarizer:
         framework=None,
         **generate,
     ) -> tuple[Settings, Settings, Settings]:
-        """The settings of a call for `read`, for the search and for `to_records`.
+        """The settings of a call for `read`, for the search and for `to_records`; transformers calls it by this name.
 
         `framework`, an argument of transformers 4, is ignored, as all models are PyTorch's now.
         """
@@ -278,7 +278,7 @@ class DocumentSummarizer:
     def read(
         self, example: object, truncation: bool = True, return_details: bool = False, source_prefix: str | None = None
     ) -> ReadExample:
-        """The model's inputs for an example, and what `to_records` needs besides the summary's ids.
+        """Read an example: the first of the three steps to its summary, before the search and `to_records`.
 
         Args:
             example: a document, or an `Example`.
@@ -294,8 +294,12 @@ class DocumentSummarizer:
         source = self._source_of(example)
         document = example.document if reading is None else reading.example
         reader = ModelReader(self, self.source_limit, _no_summaries, source_prefix)
-        encoded = self._encoded(with_prefix(document, reader.prefix), reader.limit, source)
-        self._check_ids(encoded.inputs["input_ids"][0])
+        prefixed = with_prefix(document, reader.prefix)
+        if self._is_ours:
+            encoded = encode_by_processor(self.processor, prefixed, reader.limit, source)
+        else:
+            encoded = encode_by_tokenizer(self.tokenizer, joined_text(prefixed), reader.limit)
+        self._check_ids(encoded.inputs["input_ids"])
         is_blank = not any(text.strip() for text in texts_of(document))
         note: Note = {"blank": is_blank, "text": joined_text(document)}
         if reader.limit is not None and encoded.length > reader.limit:
@@ -313,11 +317,12 @@ class DocumentSummarizer:
             note["restored_from"] = example.document
         if return_details:
             note["details"] = details_of(example.document, reader, encoded.length, encoded.counts, reading)
-        pointed = {}
-        if encoded.counts is not None:
-            # summaries may point to its words
-            pointed["document"] = with_prefix(document, reader.prefix)
-        return ReadExample(encoded.inputs, pointed, note)
+        return ReadExample(encoded.inputs, note, prefixed if self._is_ours else None)
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether the processor is that of one of our architectures."""
+        return hasattr(self.processor, "source_features")
 
     def _source_of(self, example: Example) -> dict[str, list]:
         """What an example has beside its document, as a batch of one: name -> list of one value.
@@ -341,24 +346,35 @@ class DocumentSummarizer:
             source["word_tags"] = [tags]
         return source
 
-    def _add_candidates(self, notes: Iterable[Note], settings: Settings) -> None:
-        """Add to each note the sentences among which `whole_sentences` chooses, if it is set.
+    def written_examples(self, examples: Iterable[ReadExample], settings: Settings) -> list[ReadExample]:
+        """The examples of a batch for which the model writes summaries, as those of blank ones are blank.
+
+        The notes get the ends of summaries and, if `whole_sentences` is set, the sentences among which it chooses.
 
         Args:
-            notes: the notes of examples, changed in place.
             settings: all settings of the search.
         """
-        if not settings.get("whole_sentences"):
-            return
-        max_tokens = ends_of(settings).max_tokens
-        end_id = self.tokenizer.eos_token_id
-        # processors of ours add no special tokens to a summary but its end
-        has_special_tokens = not hasattr(self.processor, "source_features")
-        for note in notes:
-            if not note["blank"]:
-                note["candidates"] = candidates_of(
-                    note["text"], self.tokenizer, end_id, max_tokens, special_tokens=has_special_tokens
+        ends = ends_of(settings)
+        written = []
+        for example in examples:
+            example.note["ends"] = ends
+            if not example.note["blank"]:
+                written.append(example)
+        if settings.get("whole_sentences"):
+            end_id = self.tokenizer.eos_token_id
+            for example in written:
+                # processors of ours add no special tokens to a summary but its end
+                example.note["candidates"] = candidates_of(
+                    example.note["text"], self.tokenizer, end_id, ends.max_tokens, special_tokens=not self._is_ours
                 )
+        return written
+
+    def padded(self, examples: Iterable[ReadExample]) -> Mapping[str, Any]:
+        """The model's inputs for a batch by name, padded on the right: the processor's tensors, or lists of rows."""
+        rows = [example.inputs for example in examples]
+        if self._is_ours:
+            return self.processor.pad(rows)
+        return pad_by_tokenizer(self.tokenizer, rows)
 
     def _check_ids(self, token_ids: Sequence[int]) -> None:
         """Raise a ValueError if the model has no token of one of these ids."""
@@ -379,18 +395,6 @@ class DocumentSummarizer:
         known_names.update(getattr(self.model, "generation_keys", ()))
         return {name: value for name, value in task_parameters(self.model.config).items() if name in known_names}
 
-    def _encoded(self, document: str | list[str], limit: int | None, source: Mapping[str, list]) -> EncodedDocument:
-        """Encode a document, or several of one example, and truncate them to `limit` tokens.
-
-        Args:
-            limit: the number of tokens that the model reads, special ones included; None for all.
-            source: as `_source_of` returns it.
-        """
-        if hasattr(self.processor, "source_features"):
-            # a processor of ours
-            return encode_by_processor(self.processor, document, limit, source)
-        return encode_by_tokenizer(self.tokenizer, joined_text(document), limit)
-
     def _check_length(self, settings: Settings) -> None:
         """Raise a ValueError if the decoder has no positions for the longest summary that these settings allow."""
         positions = target_positions(self.model)
@@ -410,23 +414,17 @@ class DocumentSummarizer:
         return min(limits, default=None)
 
     def to_records(
-        self,
-        sequences,
-        note: Note,
-        pointed: Mapping[str, str | list[str]],
-        return_tensors=False,
-        return_text=None,
-        clean_up_tokenization_spaces=None,
+        self, sequences, example: ReadExample, return_tensors=False, return_text=None, clean_up_tokenization_spaces=None
     ) -> list[Record]:
         """The records of an example's summaries.
 
         Args:
             sequences: (n, L), an array or a tensor with the ids of each summary.
-            note: the note that `read` returns, with the `ends` of summaries.
-            pointed: as `read` returns it.
+            example: as `read` returns it, with what `written_examples` adds.
             return_tensors, return_text: whether a record has its ids, and its text, which it has by default.
             clean_up_tokenization_spaces: as for the tokenizer's `batch_decode`.
         """
+        note = example.note
         if note["blank"]:
             sequences = sequences[:, :0]
         records: list[Record] = [{} for _ in sequences]
@@ -435,8 +433,8 @@ class DocumentSummarizer:
                 record["summary_token_ids"] = token_ids
         if return_text or not return_tensors:
             settings: Settings = {"clean_up_tokenization_spaces": clean_up_tokenization_spaces}
-            if pointed:
-                settings["documents"] = [pointed["document"]]
+            if example.pointed is not None:
+                settings["documents"] = [example.pointed]
             decoder = self.processor or self.tokenizer
             texts = decoder.batch_decode(sequences, skip_special_tokens=True, **settings)
             if "candidates" in note:

@@ -1,6 +1,7 @@
-"""The tokens of a document that a model reads, and how many it does not read."""
+"""The tokens of a document that a model reads, and how many it does not read; batches of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hf_summ.models.text_documents import readable, tokenize
@@ -11,7 +12,7 @@ class EncodedDocument(NamedTuple):
     """An example as the model reads it.
 
     Attributes:
-        inputs: the model's inputs by name, each a list of one row, truncated to what the model reads.
+        inputs: the row of each of the model's inputs by name, truncated to what the model reads.
         length: the number of tokens before truncation.
         counts: for each document, the number of tokens that the model reads and the number of all; None if the
             documents are joined into one text.
@@ -22,18 +23,19 @@ class EncodedDocument(NamedTuple):
     counts: TokenCounts | None
 
 
-class ReadExample(NamedTuple):
-    """What `read` returns.
+@dataclass(frozen=True)
+class ReadExample:
+    """An example as a summarizer reads it before the search.
 
-    Attributes:
-        inputs: the model's inputs by name, each a list of one row.
-        pointed: as `document` the example whose words a summary may copy by pointers; otherwise empty.
+    Args:
+        inputs: the row of each of the model's inputs by name.
         note: what else `to_records` needs.
+        pointed: the example whose words a summary may copy by pointers; None if summaries have no pointers.
     """
 
     inputs: dict[str, list]
-    pointed: dict[str, str | list[str]]
     note: Note
+    pointed: str | list[str] | None
 
 
 def encode_by_processor(
@@ -46,11 +48,10 @@ def encode_by_processor(
         limit: the number of tokens to which inputs are truncated, special ones included; None for all.
         source: what is given beside the document by the name of the processor's argument, each in a list of one.
     """
-    inputs = processor.source_features([document], limit, **source)
-    (length,) = inputs.pop("lengths")
-    (read_lengths,) = inputs.pop("kept_lengths")
-    (document_lengths,) = inputs.pop("document_lengths")
-    counts = list(zip(read_lengths, document_lengths, strict=True))
+    features = processor.source_features([document], limit, **source)
+    inputs = {name: rows[0] for name, rows in features.items()}
+    length = inputs.pop("lengths")
+    counts = list(zip(inputs.pop("kept_lengths"), inputs.pop("document_lengths"), strict=True))
     return EncodedDocument(inputs, length, counts)
 
 
@@ -81,5 +82,15 @@ def encode_by_tokenizer(tokenizer, text: str, limit: int | None) -> EncodedDocum
     for name in tokenizer.model_input_names:
         if name in encoded:
             (row,) = encoded[name]
-            inputs[name] = [[row[position] for position in read_positions]]
+            inputs[name] = [row[position] for position in read_positions]
     return EncodedDocument(inputs, length, None)
+
+
+def pad_by_tokenizer(tokenizer, rows: Sequence[Mapping[str, list]]) -> dict[str, list[list]]:
+    """The inputs of a batch, each row of which `encode_by_tokenizer` returned, padded on the right to one length."""
+    longest = max(len(row["input_ids"]) for row in rows)
+    padded = {}
+    for name in rows[0]:
+        padding = tokenizer.pad_token_id if name == "input_ids" else 0
+        padded[name] = [row[name] + [padding] * (longest - len(row[name])) for row in rows]
+    return padded

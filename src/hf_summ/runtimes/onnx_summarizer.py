@@ -26,19 +26,12 @@ from hf_summ.models.generation_rules import (
     Texts,
     word_rules,
 )
-from hf_summ.models.generation_sentences import Candidate, padded
+from hf_summ.models.generation_sentences import padded
 from hf_summ.models.text_documents import FIRST_POINTER, WordTable, check_vocabulary, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import target_positions
-from hf_summ.runtimes.documents import (
-    EXTRACTION,
-    DocumentSummarizer,
-    Example,
-    Settings,
-    clear_aliases,
-    ends_of,
-    generated,
-)
+from hf_summ.runtimes.documents import DocumentSummarizer, Example, Settings, clear_aliases, generated
+from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find, read_json, recorded_positions
 from hf_summ.runtimes.long_documents import Note, Record, in_chunks
@@ -157,11 +150,10 @@ class OnnxSummarizer(DocumentSummarizer):
         )
         self.tokenizer = FolderTokenizer(settings_folder)
         self.processor = _processor(settings_folder, self.tokenizer)
-        extraction = {name: settings.pop(name, None) for name in EXTRACTION}
-        self._set_reading(long_documents, language, source_prefix, **extraction)
+        self._set_reading(long_documents, language, source_prefix, settings)
         self.batch_size = batch_size
         self._seed = seed
-        self._preprocess, generate_settings, self._postprocess = self._split_settings(**settings)
+        self._preprocess, generate_settings, self._postprocess = self._sanitize_parameters(**settings)
         task_settings = clear_aliases(self._task_settings([*SETTINGS, *SUPPORTED]))
         self._settings = {**task_settings, **clear_aliases(generate_settings)}
         # raises an error for wrong settings
@@ -215,7 +207,7 @@ class OnnxSummarizer(DocumentSummarizer):
         return {name: value for name, value in merged.items() if value is not None}
 
     def _run(self, examples, batch_size: int | None = None, **settings):
-        preprocess, generate_settings, postprocess = self._split_settings(**settings)
+        preprocess, generate_settings, postprocess = self._sanitize_parameters(**settings)
         preprocess = {**self._preprocess, **preprocess}
         postprocess = {**self._postprocess, **postprocess}
         search_settings = self.search_settings(**generate_settings)
@@ -225,51 +217,42 @@ class OnnxSummarizer(DocumentSummarizer):
         def summarize(examples: Iterable) -> Iterator[tuple[list[Record], Note]]:
             read_examples = (self.read(example, **preprocess) for example in examples)
             for batch in in_chunks(read_examples, batch_size or self.batch_size or 1):
-                notes = [read_example.note for read_example in batch]
-                self._add_candidates(notes, search_settings)
-                # blank documents have no candidates and no row, as nothing is generated for them
-                candidates = [note["candidates"] for note in notes if "candidates" in note]
-                rows = [read_example.inputs for read_example in batch if not read_example.note["blank"]]
-                summaries = iter(self._generate(rows, search_settings, candidates))
+                # blank documents have no summaries among these
+                summaries = iter(self._generate(self.written_examples(batch, search_settings), search_settings))
                 for read_example in batch:
-                    note = read_example.note
-                    note["ends"] = ends_of(search_settings)
-                    sequences = blank_summaries if note["blank"] else next(summaries)
-                    yield self.to_records(sequences, note, read_example.pointed, **postprocess), note
+                    sequences = blank_summaries if read_example.note["blank"] else next(summaries)
+                    yield self.to_records(sequences, read_example, **postprocess), read_example.note
 
         if isinstance(examples, Example):
             return next(summarize([examples]))
         return summarize(generated(examples))
 
-    def _generate(
-        self, rows: Sequence[Mapping[str, list]], settings: Settings, candidates: Sequence[list[Candidate]]
-    ) -> Iterable[np.ndarray]:
+    def _generate(self, examples: Sequence[ReadExample], settings: Settings) -> Iterable[np.ndarray]:
         """The summaries of a batch of examples, as ids.
 
         Args:
-            rows: the inputs of each example, as `read` returns them.
+            examples: as `written_examples` returns them.
             settings: as `search_settings` returns them.
-            candidates: of each example, if `whole_sentences` chooses among them.
 
         Returns:
             For each example, an array (n, L) of n summaries.
         """
-        if not rows:
+        if not examples:
             return []
         returned = settings.get("num_return_sequences", 1)
-        if settings["num_beams"] == 1:
-            # each sample is a text by itself
-            rows = [row for row in rows for _ in range(returned)]
-        features = {}
-        for name in rows[0]:
-            features[name] = [row[name][0] for row in rows]
-        inputs = self._padded(features)
+        # each sample of a text is searched by itself
+        copies = returned if settings["num_beams"] == 1 else 1
+        inputs = {}
+        for name, rows in self.padded(examples).items():
+            value_type = np.float32 if name == "phrase_values" else np.int64
+            inputs[name] = np.array(rows, value_type).repeat(copies, axis=0)
         # a model may copy unknown words of the source by pointers to positions, which then have scores too
         has_pointers = getattr(self.processor, "unknown_ids", 0) and self.model.config.copy
         pointers = inputs["input_ids"].shape[1] if has_pointers else 0
         config = _search_config(settings)
         rules = self._rules(config, pointers)
         source = {**inputs, **encode(self._read, inputs, self._positions)}
+        candidates = [example.note["candidates"] for example in examples if "candidates" in example.note]
         if candidates:
             first = _first_token(config)
             chosen = choose_sentences(self._step, source, candidates, first, config.length_penalty)
@@ -352,25 +335,6 @@ class OnnxSummarizer(DocumentSummarizer):
         if config.forced_eos_token_id is not None:
             rules.append(Force(_ids(config.forced_eos_token_id), config.max_length - 1))
         return rules
-
-    def _padded(self, features: Mapping[str, list]) -> dict[str, np.ndarray]:
-        """Arrays of a batch of rows, padded to one length.
-
-        Args:
-            features: for each input of the model, the row of each example.
-        """
-        if self.processor is not None:
-            padded_features = self.processor.pad(features)
-        else:
-            longest = max(len(row) for row in features["input_ids"])
-            padded_features = {}
-            for name, value in (("input_ids", self.tokenizer.pad_token_id), ("attention_mask", 0)):
-                padded_features[name] = [row + [value] * (longest - len(row)) for row in features[name]]
-        arrays = {}
-        for name, rows in padded_features.items():
-            value_type = np.float32 if name == "phrase_values" else np.int64
-            arrays[name] = np.array(rows, value_type)
-        return arrays
 
     def _without_unknown(self, source: Mapping[str, np.ndarray], sequences: np.ndarray) -> np.ndarray:
         """The ids (R, L) of summaries where words of the source replace unknown words, as by `replace_unknown`."""

@@ -1,11 +1,10 @@
 """`pipeline("summarization")`, which transformers 5 removed, for every sequence-to-sequence model."""
 
-import copy
 from typing import Any
 
 import torch
 from torch.utils.data import Dataset, IterableDataset
-from transformers import AutoTokenizer, BatchEncoding, GenerationConfig, Pipeline
+from transformers import AutoTokenizer, GenerationConfig, Pipeline
 from transformers.utils import logging
 
 from hf_summ.common.messages import check_choice
@@ -14,15 +13,8 @@ from hf_summ.models.generation_mixin import NAN
 from hf_summ.models.generation_sentences import Candidate, likeliest_sentences
 from hf_summ.runtimes import folders
 from hf_summ.runtimes.any_model import GLOBAL_MASK, global_attention_mask, input_names, target_positions
-from hf_summ.runtimes.documents import (
-    EXTRACTION,
-    DocumentSummarizer,
-    Example,
-    Examples,
-    clear_aliases,
-    ends_of,
-    generated,
-)
+from hf_summ.runtimes.documents import DocumentSummarizer, Example, Examples, clear_aliases, generated
+from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.long_documents import TRUNCATE
 from hf_summ.runtimes.processors import load_processor
 from hf_summ.runtimes.settings import check_generation_settings, in_types
@@ -92,8 +84,7 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             model = folders.load(model.name_or_path)
             kwargs.setdefault("device", "cpu")
         self.model = model
-        extraction = {name: kwargs.pop(name, None) for name in EXTRACTION}
-        self._set_reading(long_documents, language, source_prefix, **extraction)
+        self._set_reading(long_documents, language, source_prefix, kwargs)
         problem = getattr(model, "weights_problem", None)
         if problem is not None:
             raise ValueError(f"{model.name_or_path} {problem}: copy it again, or name another checkpoint")
@@ -137,9 +128,6 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         if "max_new_tokens" not in set_names and "max_length" not in set_names:
             logger.warning(f"summaries are limited to {positions} tokens, the number of the decoder's positions")
 
-    def _sanitize_parameters(self, **settings):
-        return self._split_settings(**settings)
-
     def _run(self, examples, *args, **settings):
         if isinstance(examples, Examples):
             examples = _ExampleData(examples)
@@ -154,77 +142,54 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             if component is not None:
                 component.save_pretrained(save_directory, **kwargs)
 
-    def get_iterator(self, *arguments, **settings):
-        """transformers' `get_iterator`, which pads on the tokenizer's side, but always on the right."""
-        # the tokenizer is copied, as it is the user's, and threads share it
-        reading = copy.copy(self)
-        reading.tokenizer = copy.copy(self.tokenizer)
-        reading.tokenizer.padding_side = "right"
-        return Pipeline.get_iterator(reading, *arguments, **settings)
-
     def preprocess(self, example, **settings):
-        rows, pointed, note = self.read(example, **settings)
-        if hasattr(self.processor, "source_features"):
-            # a processor of ours
-            inputs = self.processor.pad(rows)
-        else:
-            inputs = BatchEncoding(rows, tensor_type="pt")
-        return BatchEncoding({**inputs, **pointed, "note": note})
+        # transformers collects the values of dictionaries in batches
+        return {"example": self.read(example, **settings)}
 
     def _number_of_tokens(self) -> int:
         # a processor may tell unknown words apart by further ids
         return len(self.model.get_input_embeddings().weight) + getattr(self.processor, "unknown_ids", 0)
 
-    def _forward(self, inputs, **generate_kwargs):
-        notes = inputs["note"]
-        if isinstance(notes, dict):
-            # a single document
-            notes = [notes]
+    def _forward(self, batch, **generate_kwargs):
+        examples = batch["example"]
+        if isinstance(examples, ReadExample):
+            # of a single document
+            examples = [examples]
         accepted = input_names(self.model)
         model_inputs = {}
-        for name, value in inputs.items():
-            is_read = accepted is None or name in accepted
-            if is_read and name not in ("document", "note"):
-                model_inputs[name] = value
+        for name, values in self.padded(examples).items():
+            if accepted is None or name in accepted:
+                model_inputs[name] = torch.as_tensor(values, device=self.device)
         if accepted is not None and GLOBAL_MASK in accepted:
             given_mask = generate_kwargs.pop(GLOBAL_MASK, None)
             model_inputs[GLOBAL_MASK] = global_attention_mask(model_inputs["input_ids"], given_mask)
-        documents = model_inputs["input_ids"].shape[0]
         settings = {"tokenizer": self.tokenizer, **self.generation_settings(**generate_kwargs)}
-        set_settings = self._get_set_generation_params(settings)
-        for note in notes:
-            note["ends"] = ends_of(set_settings)
-        self._add_candidates(notes, set_settings)
-        # nothing is generated for blank documents
-        written = [row for row, note in enumerate(notes) if not note["blank"]]
-        if not written:
+        written = self.written_examples(examples, self._get_set_generation_params(settings))
+        is_written = torch.tensor([not example.note["blank"] for example in examples], device=self.device)
+        if written:
+            written_inputs = {name: value[is_written] for name, value in model_inputs.items()}
+            written_ids = self._generate_ids(written_inputs, written, settings)
+        else:
             config = settings.get("generation_config") or self.model.generation_config
             sequences = settings.get("num_return_sequences") or config.num_return_sequences or 1
-            output_ids = torch.zeros(documents, sequences, 0, dtype=torch.long)
-        elif len(written) == documents:
-            output_ids = self._generate_ids(model_inputs, notes, settings)
-        else:
-            written_inputs = {name: value[written] for name, value in model_inputs.items()}
-            written_ids = self._generate_ids(written_inputs, notes, settings)
-            output_ids = written_ids.new_zeros(documents, *written_ids.shape[1:])
-            output_ids[written] = written_ids
-        outputs = {"output_ids": output_ids, "note": inputs["note"]}
-        if "document" in inputs:
-            outputs["document"] = inputs["document"]
-        return outputs
+            written_ids = torch.zeros(0, sequences, 0, dtype=torch.long, device=self.device)
+        output_ids = written_ids.new_zeros(len(examples), *written_ids.shape[1:])
+        output_ids[is_written] = written_ids
+        return {"output_ids": output_ids, "example": batch["example"]}
 
-    def _generate_ids(self, inputs: dict[str, Any], notes: list[dict], settings: dict[str, Any]) -> torch.Tensor:
-        """The ids (B, sequences, L) that `generate()` returns for B documents.
+    def _generate_ids(
+        self, inputs: dict[str, Any], examples: list[ReadExample], settings: dict[str, Any]
+    ) -> torch.Tensor:
+        """The ids (B, sequences, L) that `generate()` returns for B examples.
 
         Args:
-            inputs: the model's inputs, with a row for each document.
-            notes: the note of each example of the batch. With `whole_sentences`, those that are not blank have their
-                candidates.
+            inputs: the model's inputs, with a row for each example.
+            examples: as `written_examples` returns them.
             settings: the settings of `generate()`.
         """
         settings = dict(settings)
         is_ours = hasattr(self.model, "generation_keys")
-        candidates = [note["candidates"] for note in notes if "candidates" in note]
+        candidates = [example.note["candidates"] for example in examples if "candidates" in example.note]
         if candidates and is_ours:
             settings["candidates"] = candidates
         elif candidates:
@@ -268,11 +233,8 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         return {**self.model.generation_config.to_diff_dict(), **self.generation_settings(**settings)}
 
     def postprocess(self, outputs, **settings):
-        pointed = {}
-        if "document" in outputs:
-            pointed["document"] = outputs["document"]
-        records = self.to_records(outputs["output_ids"][0], outputs["note"], pointed, **settings)
-        return records, outputs["note"]
+        example = outputs["example"]
+        return self.to_records(outputs["output_ids"][0], example, **settings), example.note
 
 
 class _Choice:
