@@ -68,7 +68,14 @@ class SummarizationCollator:
         Raises:
             ValueError: with `pad_to_max_length`, a row is longer than the maximum length.
         """
-        batch = self._padded(features)
+        padding: dict[str, Any] = {"padding": True, "pad_to_multiple_of": self.pad_to_multiple_of}
+        if self.pad_to_max_length:
+            padding["padding"] = "max_length"
+            padding["max_length"] = self.max_source_length
+        if isinstance(self.processor, PreTrainedTokenizerBase):
+            batch = _pad_by_tokenizer(self.processor, features, padding)
+        else:
+            batch = dict(self.processor.pad(features, **padding, return_tensors="pt"))
         if self.model is not None and GLOBAL_MASK in (input_names(self.model) or ()):
             batch[GLOBAL_MASK] = global_attention_mask(batch["input_ids"])
         if "labels" in batch:
@@ -76,28 +83,6 @@ class SummarizationCollator:
             decoder_input_ids = self._decoder_input_ids(batch["labels"])
             if decoder_input_ids is not None:
                 batch["decoder_input_ids"] = decoder_input_ids
-        return batch
-
-    def _padded(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """The rows as padded tensors: name of a field -> tensor.
-
-        Labels are padded here only to the longest labels of the rows. `_pad_labels` pads them further.
-        """
-        padding: dict[str, Any] = {"padding": True, "pad_to_multiple_of": self.pad_to_multiple_of}
-        if self.pad_to_max_length:
-            padding["padding"] = "max_length"
-            padding["max_length"] = self.max_source_length
-        tokenizer = self.processor
-        if not isinstance(tokenizer, PreTrainedTokenizerBase):
-            return dict(self.processor.pad(features, **padding, return_tensors="pt"))
-        # The `pad` of a tokenizer does not pad labels, so they are padded here.
-        sources = []
-        for row in features:
-            sources.append({name: row[name] for name in tokenizer.model_input_names if name in row})
-        batch = dict(tokenizer.pad(sources, **padding, padding_side="right", return_tensors="pt"))
-        if "labels" in features[0]:
-            labels = [torch.as_tensor(row["labels"]) for row in features]
-            batch["labels"] = pad_sequence(labels, batch_first=True, padding_value=IGNORED_LABEL)
         return batch
 
     def _decoder_input_ids(self, labels: torch.Tensor) -> torch.Tensor | None:
@@ -144,3 +129,24 @@ class SummarizationCollator:
                 "truncate it first"
             )
         return functional.pad(labels, (0, missing), value=IGNORED_LABEL)
+
+
+def _pad_by_tokenizer(
+    tokenizer: PreTrainedTokenizerBase, features: Sequence[Mapping[str, Any]], padding: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
+    """The rows as padded tensors: name of a field -> tensor.
+
+    Labels are padded here only to the longest labels of the rows. `_pad_labels` pads them further.
+
+    Args:
+        padding: arguments of the tokenizer's `pad` for the fields of documents.
+    """
+    sources = []
+    for row in features:
+        sources.append({name: row[name] for name in tokenizer.model_input_names if name in row})
+    batch = dict(tokenizer.pad(sources, **padding, padding_side="right", return_tensors="pt"))
+    # The `pad` of a tokenizer does not pad labels, so they are padded here.
+    if "labels" in features[0]:
+        labels = [torch.as_tensor(row["labels"]) for row in features]
+        batch["labels"] = pad_sequence(labels, batch_first=True, padding_value=IGNORED_LABEL)
+    return batch

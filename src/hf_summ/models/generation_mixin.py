@@ -381,8 +381,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         }
         return GenerateEncoderDecoderOutput(sequences=module.likeliest_sentences(self, candidates, config, inputs))
 
-    def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
-        return search(self, input_ids, logits_processor, generation_config, model_kwargs)
+    # a method, which models of ONNX graphs override
+    _search_by_rules = search
 
     def check_generation_keys(self, generation_config) -> None:
         """Raise a ValueError if one of our keys in `generation_config` is out of range or not supported."""
@@ -417,8 +417,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             setattr(config, key, given.get(key, getattr(config, key, None)))
         self.check_generation_keys(config)
         if config.gnmt_length_penalty is not None:
-            offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
-            config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
+            config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, config.gnmt_length_offset)
         if config.num_beams == 1:
             config.beam_stopping = config.ngram_blocking = None
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":

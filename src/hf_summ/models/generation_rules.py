@@ -223,9 +223,9 @@ class GnmtLengthPenalty(float):
 
     offset: float
 
-    def __new__(cls, exponent: float, offset: float = 5.0):
+    def __new__(cls, exponent: float, offset: float | None = None):
         penalty = super().__new__(cls, exponent)
-        penalty.offset = offset
+        penalty.offset = 5.0 if offset is None else offset
         return penalty
 
     def __rpow__(self, length):

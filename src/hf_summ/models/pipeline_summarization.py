@@ -1,6 +1,6 @@
 """`pipeline("summarization")` of a checkpoint's folder, on machines on which hf_summ is not installed.
 
-The pipeline of the package hf_summ has more settings.
+The pipeline of the package hf_summ extends this one by further settings and models.
 """
 
 from transformers import AutoProcessor, GenerationConfig, Pipeline

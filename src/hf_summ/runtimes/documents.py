@@ -7,7 +7,7 @@ from typing import Any
 from hf_summ.models.checks import check_integer, check_texts, truncates
 from hf_summ.models.generation_sentences import Candidate, candidates_of
 from hf_summ.runtimes.any_model import source_positions, target_positions, task_parameters, with_prefix
-from hf_summ.runtimes.encoding import ReadExample, encode_by_processor, encode_by_tokenizer, pad_by_tokenizer
+from hf_summ.runtimes.encoding import ReadExample, encode_by_tokenizer, encoded_features, pad_by_tokenizer
 from hf_summ.runtimes.examples import (
     Example,
     Examples,
@@ -296,7 +296,7 @@ class DocumentSummarizer:
         reader = ModelReader(self, self.source_limit, _no_summaries, source_prefix)
         prefixed = with_prefix(document, reader.prefix)
         if self._is_ours:
-            encoded = encode_by_processor(self.processor, prefixed, reader.limit, source)
+            encoded = encoded_features(self.processor.source_features([prefixed], reader.limit, **source))
         else:
             encoded = encode_by_tokenizer(self.tokenizer, joined_text(prefixed), reader.limit)
         self._check_ids(encoded.inputs["input_ids"])

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hf_summ.models.text_documents import readable, tokenize
 from hf_summ.runtimes.long_documents import Note, TokenCounts
@@ -38,17 +38,8 @@ class ReadExample:
     pointed: str | list[str] | None
 
 
-def encode_by_processor(
-    processor: Any, document: str | list[str], limit: int | None, source: Mapping[str, list]
-) -> EncodedDocument:
-    """Encode a document, or several of one example, by the processor of one of our architectures.
-
-    Args:
-        processor: a `TextProcessor`.
-        limit: the number of tokens to which inputs are truncated, special ones included; None for all.
-        source: what is given beside the document by the name of the processor's argument, each in a list of one.
-    """
-    features = processor.source_features([document], limit, **source)
+def encoded_features(features: Mapping[str, list]) -> EncodedDocument:
+    """The only example of the features that a processor of ours returns by `source_features`."""
     inputs = {name: rows[0] for name, rows in features.items()}
     length = inputs.pop("lengths")
     counts = list(zip(inputs.pop("kept_lengths"), inputs.pop("document_lengths"), strict=True))

@@ -207,22 +207,22 @@ class OnnxGeneration(PreTrainedModel):
             raise ValueError(f"ONNX graphs are for CPUs, but the model's device is {device}: load it on the CPU")
         return super()._apply(fn, recurse)
 
-    def _search_by_rules(self, input_ids, logits_processor, generation_config, model_kwargs):
+    def _search_by_rules(self, input_ids, processors, config, model_kwargs):
         """Search with the candidates of the graph if all processors only forbid tokens, otherwise with its scores."""
         rules = []
-        for processor in logits_processor:
+        for processor in processors:
             rule = rule_of(processor)
             if rule is not None:
                 rules.append(rule)
-        has_other_processors = len(rules) < len(logits_processor)
+        has_other_processors = len(rules) < len(processors)
         continues_prompts = input_ids.shape[1] > 1
-        replaces_unknown = getattr(generation_config, "replace_unk", None)
+        replaces_unknown = getattr(config, "replace_unk", None)
         if has_other_processors or continues_prompts or replaces_unknown:
-            return super()._search_by_rules(input_ids, logits_processor, generation_config, model_kwargs)
+            return super()._search_by_rules(input_ids, processors, config, model_kwargs)
         tensors = {**model_kwargs["encoder_outputs"].tensors, "attention_mask": model_kwargs["attention_mask"]}
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        best = search(self._step, arrays, start_of(input_ids, generation_config), rules)
-        return output_of(best, generation_config, None, input_ids.device)
+        best = search(self._step, arrays, start_of(input_ids, config), rules)
+        return output_of(best, config, None, input_ids.device)
 
     def _forward(self, **inputs) -> OnnxOutput:
         """The scores of the next token after each token of `decoder_input_ids` (R, T), step by step.

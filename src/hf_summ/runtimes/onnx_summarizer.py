@@ -72,8 +72,7 @@ _TEXT_MODULES = {
 }
 # the pipeline's defaults
 _DEFAULTS = {"max_new_tokens": 256, "num_beams": 4}
-# transformers' defaults
-_GNMT_OFFSET = 5.0
+# transformers' default
 _LENGTH_PENALTY = 1.0
 
 
@@ -383,10 +382,7 @@ def _search_config(settings: Settings) -> SimpleNamespace:
         # with the start token
         config.max_length = 1 + config.max_new_tokens
     if config.gnmt_length_penalty is not None:
-        offset = config.gnmt_length_offset
-        if offset is None:
-            offset = _GNMT_OFFSET
-        config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
+        config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, config.gnmt_length_offset)
     if config.num_beams == 1:
         # these two are settings of beam search
         config.beam_stopping = None

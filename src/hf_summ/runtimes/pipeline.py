@@ -8,6 +8,7 @@ from transformers import AutoTokenizer, GenerationConfig, Pipeline
 from transformers.utils import logging
 
 from hf_summ.common.messages import check_choice
+from hf_summ.models import pipeline_summarization
 from hf_summ.models.checks import check_own_settings, check_tokenizer
 from hf_summ.models.generation_mixin import NAN
 from hf_summ.models.generation_sentences import Candidate, likeliest_sentences
@@ -25,7 +26,7 @@ _ALWAYS_SET = {"length_penalty", "num_beams", "num_return_sequences"}
 logger = logging.get_logger(__name__)
 
 
-class SummarizationPipeline(DocumentSummarizer, Pipeline):
+class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.SummarizationPipeline):
     """Summarizes texts, like the pipeline of transformers 4; docs/tutorials/migrating.md tabulates the differences.
 
     Call it with a text, or with a list, column, series or array of texts. Iterators and PyTorch data sets are read
@@ -57,15 +58,6 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
         list of records with several sequences. For an iterator or data set, an iterator over lists of records. The
         summary of a blank text is blank.
     """
-
-    # loaded with the checkpoint, or given
-    _load_processor = None
-    _load_tokenizer = None
-    _load_image_processor = False
-    _load_feature_extractor = False
-    _load_video_processor = False
-    _pipeline_calls_generate = True
-    _default_generation_config = GenerationConfig(max_new_tokens=256, num_beams=4)
 
     def __init__(
         self,
@@ -112,7 +104,8 @@ class SummarizationPipeline(DocumentSummarizer, Pipeline):
             # transformers failed to load it without a reason: load it again, to raise the error
             tokenizer = AutoTokenizer.from_pretrained(model.name_or_path, **getattr(model, "hub_settings", {}))
         check_tokenizer(tokenizer)
-        super().__init__(model, tokenizer=tokenizer, processor=processor, **kwargs)
+        # the base would load a processor for each model
+        Pipeline.__init__(self, model, tokenizer=tokenizer, processor=processor, **kwargs)
         self.batch_size = self._batch_size
         task_settings = clear_aliases(self._task_settings(vars(GenerationConfig())))
         self._generate_kwargs = task_settings | clear_aliases(self._generate_kwargs)

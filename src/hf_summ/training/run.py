@@ -175,7 +175,10 @@ def _run_steps(setup: _Setup, on_start: Callable[[], object] | None) -> dict[str
         saved = trained_model(arguments.model, training.output_dir)
         setup.built = build(saved, LoraArguments(), arguments.data, arguments.generation, training.do_train)
     with training.main_process_first(desc="preparing the corpus"):
-        prepared = _prepare(setup)
+        _shorten(setup)
+        prepared = prepare_splits(
+            setup.corpus, setup.built, arguments.data, arguments.model.cache_dir, _scores_by_documents(setup)
+        )
     trainer = make_trainer(setup.built, arguments.data, training, setup.scorer, prepared)
     if setup.writes:
         if training.do_train and named_checkpoint(training) == NO_CHECKPOINT:
@@ -196,22 +199,22 @@ def _run_steps(setup: _Setup, on_start: Callable[[], object] | None) -> dict[str
     return metrics
 
 
-def _prepare(setup: _Setup) -> dict[str, datasets.Dataset]:
-    """The rows of each split as the model reads them.
+def _shorten(setup: _Setup) -> None:
+    """Put the shortened documents in place of the whole ones in `setup.corpus`, if there is an extractive stage."""
+    if setup.extraction is None:
+        return
+    data, cache_dir = setup.arguments.data, setup.arguments.model.cache_dir
+    for split, rows in list(setup.corpus.items()):
+        setup.corpus[split] = setup.extraction.apply(rows, split, setup.built.processor, data, cache_dir)
 
-    If there is an extractive stage, `setup.corpus` then contains the shortened documents, which all later steps use.
-    """
-    arguments, built, scorer = setup.arguments, setup.built, setup.scorer
-    cache_dir = arguments.model.cache_dir
-    if setup.extraction is not None:
-        for split, rows in list(setup.corpus.items()):
-            shortened = setup.extraction.apply(rows, split, built.processor, arguments.data, cache_dir)
-            setup.corpus[split] = shortened
-    # summaries may have words that only the documents spell
-    replaces_unknown = bool(getattr(built.model.generation_config, "replace_unk", None))
-    points_to_words = bool(getattr(built.processor, "unknown_ids", 0))
-    with_documents = scorer is not None and (scorer.needs_documents or replaces_unknown or points_to_words)
-    return prepare_splits(setup.corpus, built, arguments.data, cache_dir, with_documents)
+
+def _scores_by_documents(setup: _Setup) -> bool:
+    """Whether scoring needs the documents: for a metric, or as summaries may have words that only they spell."""
+    if setup.scorer is None:
+        return False
+    replaces_unknown = bool(getattr(setup.built.model.generation_config, "replace_unk", None))
+    points_to_words = bool(getattr(setup.built.processor, "unknown_ids", 0))
+    return setup.scorer.needs_documents or replaces_unknown or points_to_words
 
 
 def _remove_checkpoints(folder: str) -> None:
