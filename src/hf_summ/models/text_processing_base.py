@@ -175,7 +175,9 @@ class TextProcessor:
         for example in examples:
             documents.extend(example)
         encoded = self._tokenize(documents, with_offsets)
-        offsets = encoded["offset_mapping"] if with_offsets else []
+        offsets: list = []
+        if with_offsets:
+            offsets = encoded["offset_mapping"]
         before, after = self._special_ids()
         sources = []
         start = 0

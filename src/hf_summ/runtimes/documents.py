@@ -68,7 +68,8 @@ _PART_SETTINGS = {"num_return_sequences": 1, "return_tensors": False, "return_te
 class DocumentSummarizer:
     """The part of a summarizer that needs no model.
 
-    A subclass has `_run` and `search_settings`, and the attributes:
+    `read` converts an example to the model's inputs, the search of a subclass finds the ids of its summaries, and
+    `to_records` decodes them. A subclass has `_run`, which does so for a call, `search_settings`, and the attributes:
 
     Attributes:
         model: has the `config`, and the settings that the architecture adds as `generation_keys`.
@@ -278,7 +279,7 @@ class DocumentSummarizer:
     def read(
         self, example: object, truncation: bool = True, return_details: bool = False, source_prefix: str | None = None
     ) -> ReadExample:
-        """Read an example: the first of the three steps to its summary, before the search and `to_records`.
+        """Read an example: the model's inputs, and what else the next steps need.
 
         Args:
             example: a document, or an `Example`.
@@ -297,8 +298,10 @@ class DocumentSummarizer:
         prefixed = with_prefix(document, reader.prefix)
         if self._is_ours:
             encoded = encoded_features(self.processor.source_features([prefixed], reader.limit, **source))
+            pointed = prefixed
         else:
             encoded = encode_by_tokenizer(self.tokenizer, joined_text(prefixed), reader.limit)
+            pointed = None
         self._check_ids(encoded.inputs["input_ids"])
         is_blank = not any(text.strip() for text in texts_of(document))
         note: Note = {"blank": is_blank, "text": joined_text(document)}
@@ -317,7 +320,7 @@ class DocumentSummarizer:
             note["restored_from"] = example.document
         if return_details:
             note["details"] = details_of(example.document, reader, encoded.length, encoded.counts, reading)
-        return ReadExample(encoded.inputs, note, prefixed if self._is_ours else None)
+        return ReadExample(encoded.inputs, note, pointed)
 
     @property
     def _is_ours(self) -> bool:

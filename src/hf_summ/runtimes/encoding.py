@@ -9,7 +9,7 @@ from hf_summ.runtimes.long_documents import Note, TokenCounts
 
 
 class EncodedDocument(NamedTuple):
-    """An example as the model reads it.
+    """The tokens of an example.
 
     Attributes:
         inputs: the row of each of the model's inputs by name, truncated to what the model reads.
@@ -82,6 +82,8 @@ def pad_by_tokenizer(tokenizer, rows: Sequence[Mapping[str, list]]) -> dict[str,
     longest = max(len(row["input_ids"]) for row in rows)
     padded = {}
     for name in rows[0]:
-        padding = tokenizer.pad_token_id if name == "input_ids" else 0
+        padding = 0
+        if name == "input_ids":
+            padding = tokenizer.pad_token_id
         padded[name] = [row[name] + [padding] * (longest - len(row[name])) for row in rows]
     return padded

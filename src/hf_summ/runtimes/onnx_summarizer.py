@@ -239,12 +239,13 @@ class OnnxSummarizer(DocumentSummarizer):
         if not examples:
             return []
         returned = settings.get("num_return_sequences", 1)
-        # each sample of a text is searched by itself
-        copies = returned if settings["num_beams"] == 1 else 1
         inputs = {}
         for name, rows in self.padded(examples).items():
             value_type = np.float32 if name == "phrase_values" else np.int64
-            inputs[name] = np.array(rows, value_type).repeat(copies, axis=0)
+            inputs[name] = np.array(rows, value_type)
+            if settings["num_beams"] == 1:
+                # each sample of a text has a row of its own
+                inputs[name] = inputs[name].repeat(returned, axis=0)
         # a model may copy unknown words of the source by pointers to positions, which then have scores too
         has_pointers = getattr(self.processor, "unknown_ids", 0) and self.model.config.copy
         pointers = inputs["input_ids"].shape[1] if has_pointers else 0
