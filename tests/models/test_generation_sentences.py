@@ -175,6 +175,14 @@ def test_a_limit_below_every_sentence_cuts_the_first_one(tiny_tokenizer):
     assert record["details"]["finish_reason"] == "length"
 
 
+def test_a_lone_surrogate_is_replaced(tiny_tokenizer):
+    model, processor = build_with_processor(GDLF, tiny_tokenizer)
+    summarizer = pipeline("summarization", model=model, processor=processor)
+    settings = {"whole_sentences": True, "max_new_tokens": 60}
+    expected = summarizer(SENTENCES[0].replace(" ", " \ufffd ", 1), **settings)
+    assert summarizer(SENTENCES[0].replace(" ", " \ud83d ", 1), **settings) == expected
+
+
 def test_a_higher_length_penalty_favors_longer_sentences():
     candidates = [Candidate("short", [1] * 2), Candidate("long", [1] * 6)]
     log_probs = np.array([[-1.0, -1.0, 0.0, 0.0, 0.0, 0.0], [-0.9] * 6])

@@ -212,6 +212,9 @@ def read_files(
     builder = builders.pop()
     if builder is None or builders:
         raise ValueError(f"{_shown(files)}: files must be of one type, which is one of {', '.join(BUILDERS)}")
+    if builder == "json":
+        for file in files:
+            _check_first_row(file)
     try:
         # The reader of JSON logs its errors and also raises them, so the log is silenced.
         silence = logged_from("datasets.packaged_modules", logging.CRITICAL)
@@ -225,6 +228,18 @@ def read_files(
         # The readers of broken files raise errors of any type.
         reason = one_line(error.__cause__ or error) or "no rows"
         raise ValueError(f"{_shown(files)}: cannot be read: {reason:.300}") from error
+
+
+def _check_first_row(file: str) -> None:
+    """Raise a ValueError if the first row of a JSON file is null, as pyarrow ends the process at such a row."""
+    try:
+        with open_text(file) as text:
+            row = next((line.strip() for line in text if line.strip()), "")
+    except (UnicodeDecodeError, EOFError, OSError, ValueError, lzma.LZMAError):
+        # the reader of the rows says what is wrong with the file
+        return
+    if row == "null":
+        raise ValueError(f"{file}: cannot be read: the first row is null")
 
 
 def _options(builder: str, files: list[str], csv_separator: str | None, encoding: str | None) -> dict[str, object]:

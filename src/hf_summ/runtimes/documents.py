@@ -6,6 +6,7 @@ from typing import Any
 
 from hf_summ.models.checks import check_integer, check_texts, truncates
 from hf_summ.models.generation_sentences import Candidate, candidates_of
+from hf_summ.models.text_documents import readable
 from hf_summ.runtimes.any_model import source_positions, target_positions, task_parameters, with_prefix
 from hf_summ.runtimes.encoding import ReadExample, encode_by_tokenizer, encoded_features, pad_by_tokenizer
 from hf_summ.runtimes.examples import (
@@ -367,8 +368,9 @@ class DocumentSummarizer:
             end_id = self.tokenizer.eos_token_id
             for example in written:
                 # processors of ours add no special tokens to a summary but its end
+                text = readable(example.note["text"])
                 example.note["candidates"] = candidates_of(
-                    example.note["text"], self.tokenizer, end_id, ends.max_tokens, special_tokens=not self._is_ours
+                    text, self.tokenizer, end_id, ends.max_tokens, special_tokens=not self._is_ours
                 )
         return written
 
