@@ -375,7 +375,11 @@ class DocumentSummarizer:
         return written
 
     def padded(self, examples: Iterable[ReadExample]) -> Mapping[str, Any]:
-        """The model's inputs for a batch by name, padded on the right: the processor's tensors, or lists of rows."""
+        """The model's inputs for a batch by name, padded on the right: the processor's tensors, or lists of rows.
+
+        Args:
+            examples: what `read` returns for each example of the batch.
+        """
         rows = [example.inputs for example in examples]
         if self._is_ours:
             return self.processor.pad(rows)
