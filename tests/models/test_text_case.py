@@ -122,6 +122,15 @@ def test_words_of_a_term_get_their_capitals_together():
     assert restored(["use the new one"], ["We see the New York of a new age, one new place."]) == ["Use the new one"]
 
 
+def test_the_first_word_of_a_sentence_may_begin_a_term():
+    document = (
+        "Spiking Neural Networks save energy. Vision-Language Models see. Large dams hold water. In Rome, it rains."
+    )
+    titles = ["attacks on spiking neural networks", "energy of vision-language models", "the large dams in rome"]
+    expected = ["Attacks on Spiking Neural Networks", "Energy of Vision-Language Models", "The large dams in Rome"]
+    assert restored(titles, [document]) == expected
+
+
 # Marks that the document has behind a space, as of .NET and of command lines: a decoded text, and what is restored.
 CASES_OF_MARKS = [
     ("it runs on . net", "It runs on .NET"),

@@ -19,6 +19,7 @@ _TOKEN = re.compile(rf"(\s*)([{IDEOGRAPHS}]|(?:[^\W_{IDEOGRAPHS}]+[{marks()}]*)+
 # A period after one of these words, or after a single letter, does not end a sentence.
 _ABBREVIATIONS = frozenset("al cf dr eq fig figs gen gov jr lt mr mrs ms no prof rep rev sen sgt sr st vs".split())
 _APOSTROPHES = ("'", "’")
+_HYPHENS = ("-", "‑")
 _QUOTES = ('"', "'", "’", "‘", "“", "”")
 # The letters of a clitic after an apostrophe, such as the s of "it's".
 _CLITIC = r"(?:s|t|d|m|ll|re|ve)\b"
@@ -63,8 +64,9 @@ def restored(
     neighbors come first, then occurrences with one. So the words of a term such as `Large Language Models` get capitals
     together, even if the documents also have `models` alone.
 
-    The spelling of the first word of a sentence counts only if the word does not occur elsewhere in the documents. It
-    is then put in lower case, unless a later letter is a capital, as in `iPhone`. Words that the documents lack are not
+    The spelling of the first word of a sentence counts if it begins a term such as `Neural Networks`. Otherwise it
+    counts only if the word does not occur elsewhere in the documents. It is then put in lower case, unless a later
+    letter is a capital, as in `iPhone`. Words that the documents lack are not
     changed. A space between two tokens is removed if the documents mostly have no space between the same tokens; no
     space is added. Each sentence of a summary begins with a capital, unless it begins with a word such as `iPhone`.
 
@@ -186,10 +188,14 @@ class _Usage:
         token = tokens[index]
         if is_initial:
             self._initial[token.form][token.text] += 1
-            return
+        begins_term = len(token.form) >= _LONG and _next_word(tokens, index)[:1].isupper()
         for contexts in _contexts(tokens, index):
             for context in contexts:
-                self._spellings[token.form, context][token.text] += 1
+                # The capital of a sentence's first word says nothing, unless the next word has a capital too, as in
+                # `Neural Networks are`. Then the spelling counts before the same words. Words such as `In` are shorter.
+                before_same_words = context[0] == "" and context[-1].isalnum()
+                if not is_initial or (begins_term and before_same_words):
+                    self._spellings[token.form, context][token.text] += 1
 
     def keeps_space(self, tokens: Sequence[_Token], index: int) -> bool:
         """Whether the space before a token of a summary is kept, as the token is a mark that belongs to the next token.
@@ -240,6 +246,14 @@ class _Usage:
         if has_later_capital:
             return initial
         return initial.lower()
+
+
+def _next_word(tokens: Sequence[_Token], index: int) -> str:
+    """The word after a token, or an empty string if no word follows; a hyphen may join the two."""
+    after = [token.text for token in tokens[index + 1 : index + 3]]
+    if len(after) == 2 and after[0] in _HYPHENS:
+        return after[1]
+    return after[0] if after else ""
 
 
 def _is_mark(form: str) -> bool:
