@@ -216,7 +216,7 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None, wh
     if value < least:
         raise ValueError(f"`{name}` is {value}, but must be at least {least}{why}")
     if most is not None and value > most:
-        # the import takes time, and only this message needs it, as a float cannot hold an integer of 400 digits
+        # a value of thousands of digits must not fill the message, and a float cannot hold it; the import is slow
         from decimal import Decimal
 
         raise ValueError(f"`{name}` is {Decimal(int(value)):.4g}, but must be at most {most}{why}")

@@ -231,9 +231,10 @@ def output_of(best: Sequences, config, cache, device) -> SearchOutput:
 
 
 def _process_of_rows(processor: LogitsProcessor) -> Process | None:
-    """A function that applies a processor, in place if possible; None if a row's position in the batch may matter."""
+    """A function that applies a processor to some rows of a batch; None if a row's position in the batch may matter."""
     if type(processor) in _BY_ROW or getattr(processor, "is_by_row", False):
         return processor
+    # the rule behind the processor changes scores in place
     rule = rule_of(processor)
     return None if rule is None else ForbiddingLogitsProcessor(rule).forbid
 

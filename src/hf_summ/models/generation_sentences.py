@@ -39,10 +39,12 @@ class Candidate:
 
 
 def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, special_tokens: bool) -> list[Candidate]:
-    """The candidates of a text that have at most this number of tokens; if none has, the beginning of the first one.
+    """The candidates of a text that have at most `most_tokens` tokens.
+
+    If all are longer, the only candidate is the beginning of the first one, without the end token.
 
     Args:
-        text: the document.
+        text: the document, which must not be blank.
         tokenizer: a tokenizer of transformers, or another with its methods.
         end_id: the token that ends summaries.
         most_tokens: the largest number of tokens, including the end token.

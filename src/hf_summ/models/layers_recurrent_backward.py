@@ -334,7 +334,8 @@ class _AttentionGradients(_Attention):
 
     def __init__(self, inputs: Inputs, source_mask: torch.Tensor | None):
         super().__init__(inputs, source_mask)
-        # sums over positions of the gradients of keys and score weight, still without factors that all terms share
+        # Sums over positions of the gradients of keys and score weight. The factors that all terms share come later:
+        # tanh(x) is 2 σ(2 x) - 1, so that its derivative has 4 times the slope of σ, and the score weight's 2.
         self.key_sums = torch.zeros_like(self.keys)
         self.score_sums = torch.zeros_like(self.score_weight)
         # the gradients of the queries (R, A), from the last position on
@@ -350,8 +351,8 @@ class _AttentionGradients(_Attention):
         """The gradient (R, k) of the states of a position.
 
         Args:
-            states, attention: (R, k) and (R, S), an argument and a result of `forward`.
-            context_gradients, attention_gradients: (R, C) and (R, S), the gradients of the results.
+            states, attention: (R, k) and (R, S), what `_Attention.forward` read and wrote at this position.
+            context_gradients, attention_gradients: (R, C) and (R, S), the gradients of the contexts and the attention.
         """
         shape = (self.documents, -1, attention.shape[-1])
         to_contexts = context_gradients.view(self.documents, -1, context_gradients.shape[-1])

@@ -294,7 +294,12 @@ class Int8Quantizer(HfQuantizer):
         model.requires_grad_(False)
 
     def _dequantize(self, model: PreTrainedModel, dtype: torch.dtype | None = None) -> PreTrainedModel:
-        """The model with float32 layers, which can be trained; `model.dequantize()` calls this."""
+        """Replace the layers of 8 bits by layers in float32, in place, so that the model can be trained.
+
+        Args:
+            model: the model, which is also returned.
+            dtype: ignored; transformers' `model.dequantize()` passes it.
+        """
         for parent in list(model.modules()):
             for name, module in list(parent.named_children()):
                 if isinstance(module, Int8Linear):

@@ -45,13 +45,6 @@ Settings = dict[str, Any]
 # a function that shortens each of some examples
 Shorten = Callable[[Iterator], Iterator[Example]]
 
-# each limit of `generate()` has two names; transformers always prefers the name with `new_tokens`
-_OTHER_NAMES = {
-    "max_new_tokens": "max_length",
-    "max_length": "max_new_tokens",
-    "min_new_tokens": "min_length",
-    "min_length": "min_new_tokens",
-}
 # the default `max_length` of `generate()`, which counts a summary with its first token
 _MAX_LENGTH = 20
 # models without a limit have a number as large as this one or larger
@@ -190,7 +183,14 @@ class DocumentSummarizer:
             )
 
     def setting_without_search(self, settings: Mapping[str, object]) -> str | None:
-        """The first of these settings that steers a search, if a choice among whole sentences replaces it."""
+        """The name of a setting that has no effect, as the model chooses among whole sentences instead of searching.
+
+        Args:
+            settings: the settings of a call. Those in `CHOICE_SETTINGS` also have an effect on the choice.
+
+        Returns:
+            The first such name; None if there is none, or if the model searches.
+        """
         for name, value in settings.items():
             if value is None or name not in SETTINGS or name in CHOICE_SETTINGS:
                 continue
@@ -351,9 +351,10 @@ class DocumentSummarizer:
         return source
 
     def written_examples(self, examples: Iterable[ReadExample], settings: Settings) -> list[ReadExample]:
-        """The examples of a batch for which the model writes summaries, as those of blank ones are blank.
+        """The examples of a batch that are not blank: only for these examples, the model writes a summary.
 
-        The notes get the ends of summaries and, if `whole_sentences` is set, the sentences among which it chooses.
+        The notes of all examples get the ends of summaries. If `whole_sentences` is set, the notes of the returned
+        examples also get the sentences among which the model chooses.
 
         Args:
             settings: all settings of the search.
@@ -367,7 +368,7 @@ class DocumentSummarizer:
         if settings.get("whole_sentences"):
             end_id = self.tokenizer.eos_token_id
             for example in written:
-                # processors of ours add no special tokens to a summary but its end
+                # the tokenizers of our architectures are used without special tokens; `candidates_of` adds the end
                 text = readable(example.note["text"])
                 example.note["candidates"] = candidates_of(
                     text, self.tokenizer, end_id, ends.max_tokens, special_tokens=not self._is_ours
@@ -495,12 +496,3 @@ def ends_of(settings: Settings) -> SummaryEnds:
         else:
             end_ids.add(eos_token_id)
     return SummaryEnds(max_tokens, frozenset(end_ids))
-
-
-def clear_aliases(settings: Settings) -> Settings:
-    """For each limit that is set under one name, unset its other name, so that the checkpoint's value does not win."""
-    cleared = {}
-    for name, other_name in _OTHER_NAMES.items():
-        if settings.get(other_name) is not None:
-            cleared[name] = None
-    return {**cleared, **settings}

@@ -102,13 +102,13 @@ def _attend(
 ) -> tuple[torch.Tensor, None]:
     """Attention as one operator of ONNX Runtime.
 
-    In a step's attention to the source, the rows of a document, which are neighbors, become queries of the document's
-    keys. This function does it for models of transformers; our models have done it before.
+    In attention to the source, the keys of a document serve all its rows, which are neighbors. So the rows become
+    further queries of the document. Our models have already done this, and R is then B.
 
     Args:
         module: the layer.
         queries: (R, H, Q, D).
-        keys, values: (B, H, K, D). R is a multiple of B in attention to the source, and otherwise B.
+        keys, values: (B, H, K, D). R is B, or a multiple of B in transformers' attention to the source.
         attention_mask: as `_source_mask` returns it.
         scaling: the factor of the scores.
         position_bias: scores to add (1, H, Q, K), for T5.
@@ -222,7 +222,8 @@ def _forward_for_export(layer: nn.Module) -> Callable | None:
             bias = torch.cat([projection.bias for projection in projections])
             return partial(_self_attention, layer, weight, bias)
         case BertWindows():
-            # `onnx_graphs` replaces it further, until the end of the context
+            # It is only listed, as `onnx_graphs` replaces the method of this layer itself. The end of the context then
+            # removes that replacement too.
             return layer.forward
     return None
 

@@ -210,7 +210,13 @@ def coverage_state(states: Iterable[str]) -> str | None:
 
 
 def _forced(tokens: Sequence[int], totals: np.ndarray, beams: Beams | Texts) -> Candidates:
-    """The candidates where each row must continue with one of some tokens, which keep the row's total (R, 1)."""
+    """The candidates if each row must continue with one of `tokens`.
+
+    Args:
+        tokens: the ids of at most `beams.candidates` tokens. A row that continues with one of them keeps its total.
+        totals: (R, 1), the totals of the rows.
+        beams: the texts of the search.
+    """
     shape = len(totals), beams.candidates
     best_totals = np.full(shape, -np.inf, np.float32)
     best_tokens = np.zeros(shape, np.int64)
@@ -344,7 +350,7 @@ def _forbidden(texts: list[list[int]], rules: Sequence[Rule]) -> tuple[np.ndarra
 
 
 def _merged(totals: np.ndarray, tokens: np.ndarray, beams: Beams | Texts) -> Candidates:
-    """The best continuations of each document, among the best of each row.
+    """The best continuations of each document, chosen among the continuations of its rows.
 
     Args:
         totals, tokens: (R, number), the totals and tokens of each row's best continuations.

@@ -30,7 +30,7 @@ from hf_summ.models.generation_sentences import padded
 from hf_summ.models.text_documents import FIRST_POINTER, WordTable, check_vocabulary, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import target_positions
-from hf_summ.runtimes.documents import DocumentSummarizer, Example, Settings, clear_aliases, generated
+from hf_summ.runtimes.documents import DocumentSummarizer, Example, Settings, generated
 from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find, read_json, recorded_positions
@@ -52,6 +52,7 @@ from hf_summ.runtimes.settings import (
     SUPPORTED,
     UnsupportedSetting,
     check_generation_settings,
+    clear_aliases,
     in_types,
     lacking,
 )

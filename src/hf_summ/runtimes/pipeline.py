@@ -14,11 +14,11 @@ from hf_summ.models.generation_mixin import NAN
 from hf_summ.models.generation_sentences import Candidate, likeliest_sentences
 from hf_summ.runtimes import folders
 from hf_summ.runtimes.any_model import GLOBAL_MASK, global_attention_mask, input_names, target_positions
-from hf_summ.runtimes.documents import DocumentSummarizer, Example, Examples, clear_aliases, generated
+from hf_summ.runtimes.documents import DocumentSummarizer, Example, Examples, generated
 from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.long_documents import TRUNCATE
 from hf_summ.runtimes.processors import load_processor
-from hf_summ.runtimes.settings import check_generation_settings, in_types
+from hf_summ.runtimes.settings import check_generation_settings, clear_aliases, in_types
 
 # None means unset for other settings, but is an error for these
 _ALWAYS_SET = {"length_penalty", "num_beams", "num_return_sequences"}

@@ -19,6 +19,14 @@ _LENGTH = Range(1, MOST_TOKENS)
 # beyond this range, half-precision scores overflow
 _FACTOR = Range(1e-4, 1e4)
 
+# each limit of `generate()` has two names; transformers always prefers the name with `new_tokens`
+_OTHER_NAMES = {
+    "max_new_tokens": "max_length",
+    "max_length": "max_new_tokens",
+    "min_new_tokens": "min_length",
+    "min_length": "min_new_tokens",
+}
+
 SETTINGS: Mapping[str, Setting] = {
     "num_beams": Setting(int, Range(1, 1000), "Number of beams; 1 is greedy search", 1000),
     # a summary's length to the power of 100 is still finite
@@ -210,3 +218,12 @@ def needs_pytorch(settings: Mapping[str, Any]) -> bool:
     has_tokenizer = remaining.pop("tokenizer", None) is not None
     is_on_cpu = str(remaining.pop("device", None)) in _CPU
     return has_tokenizer or not is_on_cpu or lacking(remaining) is not None
+
+
+def clear_aliases(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """For each limit that is set under one name, unset its other name, so that the checkpoint's value does not win."""
+    cleared = {}
+    for name, other_name in _OTHER_NAMES.items():
+        if settings.get(other_name) is not None:
+            cleared[name] = None
+    return {**cleared, **settings}

@@ -19,7 +19,7 @@ from hf_summ.data.columns import PREFIX_COLUMN, reference_texts, source_column
 from hf_summ.evaluation import perplexity
 from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.modeling_sagcopy import guidance_divergence
-from hf_summ.runtimes.documents import clear_aliases
+from hf_summ.runtimes.settings import clear_aliases
 from hf_summ.training.rows.batches import BatchOrder
 
 # variance above which a latent variable is active (Burda et al. 2016, section 5)
