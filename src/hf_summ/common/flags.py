@@ -147,7 +147,7 @@ def names(declared: "type[DataclassInstance]") -> tuple[str, ...]:
     return tuple(flags_in(declared))
 
 
-def given_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def given_settings(settings: Mapping[str, object]) -> dict[str, Any]:
     """The settings whose values are not None: None stands for a flag that is not given."""
     return {name: value for name, value in settings.items() if value is not None}
 

@@ -88,7 +88,7 @@ def nearest(name: str, names: Iterable[object], prefix: str = "", cutoff: float 
     return f"; did you mean {prefix}{spellings[matches[0]]}?"
 
 
-def progress_bar(steps: Iterable | None, title: str, total: int | None = None, **settings: Any) -> "tqdm":
+def progress_bar(steps: Iterable | None, title: str, total: int | None = None, **settings) -> "tqdm":
     """A bar over `steps`, or one to update manually, that appears after three seconds and disappears at the end.
 
     `huggingface_hub.utils.disable_progress_bars` disables it along with those of the libraries.

@@ -22,7 +22,7 @@ _NAMED = 4
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str) -> object:
     """The value of a JSON text; raises a ValueError if an object has a key twice."""
     return _DECODER.decode(text)
 

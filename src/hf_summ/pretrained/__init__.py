@@ -92,7 +92,7 @@ def choose_runtime(name: str | None, runtime: str | None, settings: Mapping[str,
     return str(graphs), ONNX
 
 
-def load_graphs(checkpoint: str, **settings: Any) -> "OnnxSummarizer | None":
+def load_graphs(checkpoint: str, **settings) -> "OnnxSummarizer | None":
     """The summarizer of a checkpoint's graphs; None if PyTorch is installed and a setting needs it."""
     from hf_summ.runtimes.onnx_summarizer import OnnxSummarizer
 
@@ -104,7 +104,7 @@ def load_graphs(checkpoint: str, **settings: Any) -> "OnnxSummarizer | None":
     return None
 
 
-def load_pipeline(model: "str | PreTrainedModel", **settings: Any) -> "SummarizationPipeline":
+def load_pipeline(model: "str | PreTrainedModel", **settings) -> "SummarizationPipeline":
     """The pipeline of a model. PyTorch gets a thread for each idle processor, or as many as OMP_NUM_THREADS says."""
     import torch
     from transformers import pipeline
@@ -118,7 +118,7 @@ def load_pipeline(model: "str | PreTrainedModel", **settings: Any) -> "Summariza
 
 
 def summarizer(
-    model: "str | os.PathLike | PreTrainedModel | None" = None, *, runtime: str | None = None, **settings: Any
+    model: "str | os.PathLike | PreTrainedModel | None" = None, *, runtime: str | None = None, **settings
 ) -> "SummarizationPipeline | OnnxSummarizer":
     """A model's summarizer, as `hf-summ summarize` loads it.
 
