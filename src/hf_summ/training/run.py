@@ -25,7 +25,8 @@ from hf_summ.data.loading import load
 from hf_summ.training.arguments import LoraArguments, RunArguments, SummarizationTrainingArguments
 from hf_summ.training.folder.ledger import Description, Ledger, locked
 from hf_summ.training.folder.resuming import NO_CHECKPOINT, Resumption, describe, find_resumption, named_checkpoint
-from hf_summ.training.loop.trainer import SummarizationTrainer, make_trainer
+from hf_summ.training.loop.making import make_trainer
+from hf_summ.training.loop.trainer import SummarizationTrainer
 from hf_summ.training.model import Built, build, trained_model
 from hf_summ.training.optimization import check_optimization
 from hf_summ.training.parsing import as_flag, parse_arguments

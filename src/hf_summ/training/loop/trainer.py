@@ -1,11 +1,10 @@
 """A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, loss components, and saving."""
 
-import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import datasets
 import numpy as np
@@ -15,18 +14,17 @@ from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, RemoveColumnsCollator
+from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
 from hf_summ.checkpoints.adapters import base_model, is_adapted, save_settings, takes
 from hf_summ.common.files import share, write_atomically
 from hf_summ.common.processes import TERMINATED
 from hf_summ.common.records import finite
-from hf_summ.data import SummarizationCollator
 from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.layers_copying import smoothed_cross_entropy
 from hf_summ.runtimes.any_model import input_names
-from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
-from hf_summ.training.checks import asks_for_fsdp, parse_learning_rates
+from hf_summ.training.arguments import SummarizationTrainingArguments
+from hf_summ.training.checks import parse_learning_rates
 from hf_summ.training.loop.callbacks import BrightnessCallback, NonFiniteCallback, ResumableEarlyStopping, RunProgress
 from hf_summ.training.loop.evaluation import RowwiseTrainer
 from hf_summ.training.loop.rewards import Reward, rouge_rewards, sampled_loss
@@ -37,13 +35,9 @@ from hf_summ.training.loop.shared_weights import (
     share_modules,
     share_noise,
 )
-from hf_summ.training.model import Built
 from hf_summ.training.optimization import build_schedule, parameter_groups
 from hf_summ.training.results.privacy import PRIVATE, hide_paths, uploads_without
-from hf_summ.training.results.reports import Scorer, score
 from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
-
-logger = logging.getLogger(__name__)
 
 
 def _token_loss(outputs, labels: torch.Tensor, num_items_in_batch=None, smoothing: float = 0.0) -> torch.Tensor:
@@ -479,63 +473,3 @@ class SummarizationTrainer(RowwiseTrainer):
 def _rounded_up(lengths: np.ndarray, multiple: int) -> np.ndarray:
     """Lengths, each rounded up to a multiple of `multiple`."""
     return (lengths + multiple - 1) // multiple * multiple
-
-
-class PaddingLearningCollator(SummarizationCollator):
-    """The collator for --no_ignore_pad_token_for_loss, with which padding tokens are labels too."""
-
-    def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """The batch of some rows, in which padding tokens take the place of ignored labels."""
-        batch = super().__call__(features)
-        labels = batch["labels"]
-        batch["labels"] = labels.masked_fill(labels == IGNORED_LABEL, self.processor.pad_token_id)
-        return batch
-
-
-def make_trainer(
-    built: Built,
-    data: DataArguments,
-    training: SummarizationTrainingArguments,
-    scorer: Scorer | None,
-    prepared: Mapping[str, datasets.Dataset],
-) -> SummarizationTrainer:
-    """The trainer of a run.
-
-    Args:
-        built: the model, the processor and the lengths of texts.
-        scorer: scores the summaries of an evaluation; None if the run has none.
-        prepared: the rows of each split as the model reads them.
-    """
-    processor, lengths = built.processor, built.lengths
-    compute_metrics = None
-    if scorer is not None:
-        # texts are scored in the form that the processor reads
-        scorer.clean = getattr(processor, "clean", scorer.clean)
-
-        def compute_metrics(predictions: EvalPrediction) -> dict[str, float]:
-            return score(predictions, processor, scorer, data.source_prefix)
-
-    # half precision is only fast on multiples of eight
-    is_half = training.fp16 or training.bf16
-    collator_class = SummarizationCollator if data.ignore_pad_token_for_loss else PaddingLearningCollator
-    collator = collator_class(
-        processor,
-        model=built.model,
-        pad_to_multiple_of=8 if is_half else None,
-        pad_to_max_length=data.pad_to_max_length,
-        max_source_length=lengths.source,
-        max_target_length=max(lengths.target, lengths.evaluation_target),
-    )
-    trainer = SummarizationTrainer(
-        built.model,
-        training,
-        train_dataset=prepared.get("train"),
-        eval_dataset=prepared.get("validation"),
-        data_collator=collator,
-        processing_class=processor,
-        compute_metrics=compute_metrics,
-    )
-    trainer.reward = partial(rouge_rewards, language=data.language)
-    if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
-        logger.warning("FSDP is off, because accelerate shards over GPUs only: each process has the whole model")
-    return trainer
