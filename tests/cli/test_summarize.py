@@ -118,7 +118,9 @@ def test_summaries_with_the_most_tokens_allowed_are_noted(run, files, workplace)
     assert note in errors
     write(workplace / "rows.jsonl", json_lines([{"text": text} for text in DOCUMENTS]))
     _, errors = run("summarize", "rows.jsonl", "--output", "out", *flags)
-    note = "3 of them have a summary with the most tokens allowed: raise --max_new_tokens if summaries are cut off"
+    note = (
+        "3 of these rows have a summary with the most tokens allowed: raise --max_new_tokens if summaries are cut off"
+    )
     assert note in errors
 
 
@@ -184,7 +186,7 @@ def test_empty_summaries_are_noted(run, files, workplace):
     assert "the model's summary of a.txt; b.txt; c.txt is empty: set --min_new_tokens for longer ones" in errors
     write(workplace / "rows.jsonl", json_lines([{"text": text} for text in DOCUMENTS]))
     _, errors = run("summarize", "rows.jsonl", "--output", "out", *flags)
-    assert "3 of them have an empty summary: set --min_new_tokens for longer ones" in errors
+    assert "3 of these rows have an empty summary: set --min_new_tokens for longer ones" in errors
 
 
 def test_unknown_words_are_replaced_if_asked(run, files):

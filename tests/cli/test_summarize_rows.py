@@ -181,7 +181,7 @@ def test_a_row_without_a_text_does_not_cost_the_others(run, workplace, form):
     share = 1 - long_row["cut_tokens"] / long_row["source_tokens"]
     assert long_row["note"].startswith(f"the model read {share:.0%} of the document; the summary has the most tokens")
     assert [row["note"] for row in written[1:3]] == ["", ""]
-    assert "1 of them were too long for the model, which read " in errors
+    assert "1 of these rows were too long for the model, which read " in errors
 
 
 def test_a_row_that_the_model_refuses_does_not_cost_its_batch(run, workplace, tiny_tokenizer):

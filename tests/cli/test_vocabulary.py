@@ -130,7 +130,7 @@ CASES_OF_REFUSED_VOCABULARIES = [
     (["rows.jsonl", "--washing", "lcsts", "--tags", "pos"], "--tags pos: has no effect beside --washing lcsts"),
     (
         ["rows.jsonl", "--prune_bert", "x", "--units", "words", "--tags", "none"],
-        "--units: has no effect beside --prune_bert x: BERT's tokenizer stays as it is",
+        "--units: has no effect beside --prune_bert x, which only removes subwords: omit it",
     ),
     (["rows.jsonl", "--restore_case"], "--restore_case: needs --lowercase or --washing"),
     (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a new or empty folder"),

@@ -166,11 +166,12 @@ class _NoteHandler(logging.Handler):
 
 @contextmanager
 def _notes_on_data() -> Generator[None]:
-    """Within, print notes on how a corpus is read, such as which columns were chosen."""
+    """A context in which log messages of `hf_summ.data` are printed as notes, such as which columns were chosen."""
     logger = logging.getLogger("hf_summ.data")
     handler = _NoteHandler()
     logger.addHandler(handler)
     try:
+        # This sets the logger's level for the time of the context. By default, messages below WARNING are dropped.
         with logged_from(logger.name, logging.INFO):
             yield
     finally:

@@ -144,8 +144,17 @@ def _title(file: "TextFile", row: int) -> str:
 
 
 def _texts_of_row(files: Mapping[str, "TextFile"], row: int) -> dict[str, str]:
-    """Name of a file -> its text in a row, which is counted from 1; several texts are lines."""
+    """The texts of a row, by the titles of their columns.
+
+    Args:
+        files: title of a column -> its texts, as `_read` returns them.
+        row: the number of the row, counted from 1.
+
+    Returns:
+        Title of a column -> its text in the row. If the row has several texts there, such as references, the text has
+        one of them in each line.
+    """
     texts = {}
-    for name, file in files.items():
-        texts[name] = "\n".join(file.rows[row - 1])
+    for title, file in files.items():
+        texts[title] = "\n".join(file.rows[row - 1])
     return texts

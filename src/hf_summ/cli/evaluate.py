@@ -178,7 +178,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_atomically(Path(arguments.output).with_suffix(".md"), _as_markdown(report))
     for note in report["notes"]:
         print_note(note)
-    print(_as_format(report, arguments.format), end="")
+    print(_printed_report(report, arguments.format), end="")
 
 
 def _check(arguments: argparse.Namespace, metrics: list[str]) -> None:
@@ -231,8 +231,13 @@ def _read(arguments: argparse.Namespace, names_against: list[str]) -> _Texts:
     return _Texts(predictions, references, sources, against, notes)
 
 
-def _as_format(report: "Report", format: str) -> str:
-    """The report in a value of --format."""
+def _printed_report(report: "Report", format: str) -> str:
+    """The report as it is printed.
+
+    Args:
+        format: the value of --format: "json", "latex" or "markdown". For "markdown", only the tables are printed: files
+            and notes are on the page of `_as_markdown`, and notes are also printed to standard error.
+    """
     from hf_summ.evaluation.report import as_latex, as_text
 
     if format == "json":

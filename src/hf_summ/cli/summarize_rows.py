@@ -235,7 +235,13 @@ def _engine(arguments: argparse.Namespace, work: "Work", plan: "Plan") -> "Engin
 
 
 def _notes_on_outcome(outcome: "Outcome", arguments: argparse.Namespace, plan: "Plan") -> Iterator[str]:
-    """Notes on what a run has done, and on rows with a summary that may not be as expected."""
+    """Notes on what this run has done, and on rows with a summary that may not be as expected.
+
+    Args:
+        outcome: the counts of this run's rows, without those of earlier runs that it resumed. Only `shards` counts all
+            shards in the folder.
+        plan: the shards, whose `file` is None if they are the output.
+    """
     output = arguments.output
     if plan.file is None:
         unit = "shard" if outcome.shards == 1 else "shards"
@@ -247,15 +253,16 @@ def _notes_on_outcome(outcome: "Outcome", arguments: argparse.Namespace, plan: "
     if outcome.failed:
         yield f"{outcome.failed:,} of these rows have no summary: see their column 'error'"
     if outcome.empty:
-        yield f"{outcome.empty:,} of them have an empty summary: set --min_new_tokens for longer ones"
+        yield f"{outcome.empty:,} of these rows have an empty summary: set --min_new_tokens for longer ones"
     if outcome.unfinished:
         yield (
-            f"{outcome.unfinished:,} of them have a summary with the most tokens allowed: raise --max_new_tokens if "
-            "summaries are cut off"
+            f"{outcome.unfinished:,} of these rows have a summary with the most tokens allowed: raise --max_new_tokens "
+            "if summaries are cut off"
         )
     if outcome.cut:
         cause = "too long for the model, which read"
         if extracts(vars(arguments)):
             cause = "shortened by the extractive stage, which kept"
+        # `source_tokens` counts the tokens of the cut rows only, of which each has at least one.
         read_share = 1 - outcome.cut_tokens / outcome.source_tokens
-        yield f"{outcome.cut:,} of them were {cause} {read_share:.0%} of their text"
+        yield f"{outcome.cut:,} of these rows were {cause} {read_share:.0%} of their text"

@@ -309,11 +309,19 @@ def load_summarizer(arguments: argparse.Namespace, **settings: Any) -> "Document
 
 
 def _load_graphs(arguments: argparse.Namespace, settings: dict[str, Any]) -> "DocumentSummarizer":
-    """The summarizer of exported graphs: without PyTorch, unless a setting needs it.
+    """The summarizer of exported graphs.
+
+    Its search runs without PyTorch or, if a setting of decoding is supported only by PyTorch and this is installed, by
+    PyTorch.
 
     Args:
-        settings: as for `load_summarizer`.
+        settings: arguments of `pipeline` that override the flags, with the flags of the extractive stage.
+
+    Raises:
+        ValueError: the graphs cannot be loaded, or PyTorch is needed, but not installed.
     """
+    # The decoding settings become defaults of the summarizer. They are given here and not only when it is called, so
+    # that `load_graphs` returns None if one of them needs PyTorch.
     graph_settings = settings | decoding_settings(arguments)
     # Graphs run on the CPU.
     graph_settings.pop("device", None)
@@ -322,6 +330,7 @@ def _load_graphs(arguments: argparse.Namespace, settings: dict[str, Any]) -> "Do
             arguments.model, source_prefix=arguments.source_prefix, seed=arguments.seed or 0, **graph_settings
         )
     if summarizer is None:
+        # A setting needs PyTorch.
         return _load_pipeline(arguments, settings)
     return summarizer
 
@@ -330,7 +339,10 @@ def _load_pipeline(arguments: argparse.Namespace, settings: Mapping[str, Any]) -
     """The summarizer of a checkpoint by PyTorch, or of graphs of which only the search runs by PyTorch.
 
     Args:
-        settings: as for `load_summarizer`.
+        settings: arguments of `pipeline` that override the flags, with the flags of the extractive stage.
+
+    Raises:
+        ValueError: the checkpoint cannot be loaded.
     """
     import torch
 
@@ -374,7 +386,11 @@ def checkpoint_identity(arguments: argparse.Namespace) -> dict[str, object]:
 
 @contextmanager
 def loading(model: str) -> Generator[None]:
-    """Within, replace any error by a ValueError that names the checkpoint."""
+    """A context in which any error is replaced by a ValueError that names the checkpoint.
+
+    Args:
+        model: the name of the checkpoint, as --model gives it.
+    """
     try:
         yield
     except Exception as error:
@@ -414,7 +430,7 @@ def read_phrases(items: list[str] | None) -> dict[str, float] | None:
 
 def check_is_text(file: str, remedy: str) -> None:
     """Raise a ValueError for a file of rows; `remedy` says in the message what to do instead."""
-    # This module is imported here, as that is slow.
+    # The module is imported here, as its import is slow, and not every command reads files.
     from hf_summ.data.files import is_row_file
 
     if is_row_file(file):

@@ -97,8 +97,11 @@ def run(arguments: argparse.Namespace) -> None:
         _fit_processor(arguments, settings)
         return
     for name, value in settings.items():
+        # The other flags describe a new vocabulary. BERT's tokenizer keeps its kind of tokens and its normalization.
         if name != "min_frequency" and value != flags[name].default:
-            raise ValueError(f"--{name}: has no effect beside --prune_bert {bert}: BERT's tokenizer stays as it is")
+            raise ValueError(
+                f"--{name}: has no effect beside --prune_bert {bert}, which only removes subwords: omit it"
+            )
     from hf_summ.data.vocabulary import prune_bert
 
     size, size_of_bert = prune_bert(_texts(arguments), bert, arguments.output, min_frequency=arguments.min_frequency)

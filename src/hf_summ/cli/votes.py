@@ -231,7 +231,7 @@ def collect(arguments: argparse.Namespace) -> None:
     Raises:
         ValueError: wrong flags or files, or votes are missing although --complete is given.
     """
-    _check_report(arguments)
+    _check_collection(arguments)
     from hf_summ.common.files import write_atomically
     from hf_summ.models.text_documents import readable
     from hf_summ.votes import read_key, read_votes, vote_report
@@ -279,8 +279,12 @@ def _read(arguments: argparse.Namespace) -> _Texts:
     notes: list[str] = []
 
     def prepare(file: "TextFile") -> "TextFile":
+        """The file with a row for each source, in the order of the sources, and its notes among all notes.
+
+        Its texts have line ends in place of the tags between sentences.
+        """
         aligned_file = aligned(file, sources)
-        # Tags would tell the voters which system wrote a summary.
+        # Tags would tell the voters which system wrote a summary, so `part_sentences` replaces them by line ends.
         split_file, tag_notes = part_sentences(aligned_file, arguments.separator)
         notes.extend(aligned_file.notes)
         notes.extend(tag_notes)
@@ -329,8 +333,12 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--key {key_file}: must be a new file in an existing folder")
 
 
-def _check_report(arguments: argparse.Namespace) -> None:
-    """Raise a ValueError for a number out of range, or a report that would replace an input."""
+def _check_collection(arguments: argparse.Namespace) -> None:
+    """Check the flags of `collect`.
+
+    Raises:
+        ValueError: --resamples or --seed is out of its range, or --json would replace an input.
+    """
     if arguments.resamples < 1:
         raise ValueError(f"--resamples {arguments.resamples}: must be at least 1")
     if arguments.seed < 0:
