@@ -20,8 +20,13 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
         prefix: the beginning of the line with an error.
 
     Returns:
-        0 on success, 2 for an error in the settings, 1 for an error after the start, 75 if another run uses the output
-        folder, 130 after Ctrl-C, 143 after SIGTERM.
+        0 on success, 2 for an error in the settings, 1 for an error of this package after the start, 75 if another run
+        uses the output folder, 130 after Ctrl-C, 143 after SIGTERM.
+
+    Raises:
+        ValueError, OSError, ImportError, FloatingPointError: after the start, an error of the operating system or of
+            another library. Python then prints a traceback, and exits with status 1.
+        SystemExit: the command line asks for the help.
     """
     if argv is None:
         argv = sys.argv[1:]
@@ -54,9 +59,10 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
         print(f"{prefix}error: {error}", file=sys.stderr)
         return IN_USE
     except (ValueError, OSError, ImportError, FloatingPointError) as error:
-        is_unexpected = isinstance(error, OSError) or not _is_ours(error)
-        if started.is_set() and is_unexpected:
-            # another library's error, hours into a run, is reported with its traceback
+        # Only the messages of this package say what to do. Hours into a run, an error of the operating system, also one
+        # that our code meets, or of another library needs a traceback, which shows the step that failed.
+        needs_traceback = isinstance(error, OSError) or not _is_ours(error)
+        if started.is_set() and needs_traceback:
             raise
         print(f"{prefix}error: {one_line(error)}", file=sys.stderr)
         return 1 if started.is_set() else 2

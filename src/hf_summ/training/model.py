@@ -278,7 +278,12 @@ def settle_lengths(data: DataArguments, processor: Processor, model: PreTrainedM
 
 
 def settle_case(restores: bool, processor: Processor, config: PreTrainedConfig) -> None:
-    """Store `--restore_case` in the processor.
+    """Check `--restore_case`, and store it in the processor, which later decodes summaries accordingly.
+
+    Args:
+        restores: the value of the flag: whether the processor restores the case of summaries.
+        processor: the processor, whose `restore_case` is set.
+        config: the model's config, for the message of an error.
 
     Raises:
         ValueError: the processor cannot restore case, or its vocabulary is not in lower case.

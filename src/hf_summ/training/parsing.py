@@ -78,23 +78,33 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
         return make_arguments(merged(short_run(changes, changes), changes))
     settings = read_settings(argv[0])
     changes = parse_flags(argv[1:])
-    for name in _replaced_by(changes, settings):
+    for name in _settings_to_drop(changes, settings):
         settings.pop(name, None)
     return make_arguments(merged(settings, short_run(settings, changes), changes))
 
 
-def _replaced_by(changes: Settings, settings: Settings) -> set[str]:
-    """The names of a file's settings that the settings of the command line replace as a group."""
-    corpus_flags = set(names(Corpus))
-    file_flags = {file_flag(split) for split in SPLITS}
-    replaced: set[str] = set()
+def _settings_to_drop(changes: Settings, settings: Settings) -> set[str]:
+    """The names of settings to drop from the config file, as the command line gives another corpus or checkpoint.
+
+    Args:
+        changes: the settings of the command line.
+        settings: the settings of the config file.
+    """
+    dropped: set[str] = set()
+    # `train_file` and so on, the flags that name the rows of each split
+    split_flags = {file_flag(split) for split in SPLITS}
     if "dataset_name" in changes:
-        replaced = corpus_flags
-    elif "dataset_name" in settings and not file_flags.isdisjoint(changes):
-        replaced = corpus_flags - file_flags
+        # columns and format in the config file describe the corpus there, and would not suit the new data set
+        dropped.update(names(Corpus))
+    elif "dataset_name" in settings and not split_flags.isdisjoint(changes):
+        # The command line names files of rows in place of the config file's data set. Such files in the config file do
+        # not belong to its data set, so they stay.
+        dropped.update(names(Corpus))
+        dropped -= split_flags
     if changes.get("model_name_or_path") is not None:
-        replaced.add("tokenizer_name")
-    return replaced
+        # a checkpoint has its own tokenizer
+        dropped.add("tokenizer_name")
+    return dropped
 
 
 def short_run(settings: Settings, changes: Settings) -> FlagValues:

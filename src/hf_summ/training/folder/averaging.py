@@ -212,17 +212,19 @@ def _best_metric(state: TrainerState, evaluations: Sequence[Mapping[str, float]]
 
 
 def _mean_weights(folders: Sequence[Path], dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
-    """The mean of the folders' weights, by name.
+    """The mean of the folders' weights, by name, in the order of the last folder.
 
     Args:
         folders: model folders, at least one.
         dtype: the type of the means; if None, each mean has the type of the weight in the last folder.
 
     Raises:
-        ValueError: a weight is missing in a folder, or has another shape.
+        ValueError: a folder lacks a weight that the first folder has, has a weight that the first folder lacks, or has
+            a weight of another shape.
     """
     totals: dict[str, torch.Tensor] = {}
-    weights: dict[str, torch.Tensor] = {}
+    # name of a weight -> its type, in the folder that was read last
+    dtypes: dict[str, torch.dtype] = {}
     for folder in folders:
         weights = {}
         for file in weight_files(folder):
@@ -230,20 +232,23 @@ def _mean_weights(folders: Sequence[Path], dtype: torch.dtype | None) -> dict[st
         if not totals:
             totals = {name: torch.zeros_like(tensor, dtype=torch.float32) for name, tensor in weights.items()}
         shapes = _shapes(weights)
+        # the totals have the shapes of the first folder's weights
         expected_shapes = _shapes(totals)
         for name in sorted(shapes | expected_shapes):
             shape = shapes.get(name, "missing")
             expected_shape = expected_shapes.get(name, "missing")
             if shape != expected_shape:
                 raise ValueError(
-                    f"{folder} does not match {folders[0]}: {name} is {shape} there, but {expected_shape} here"
+                    f"{name} is {shape} in {folder}, but {expected_shape} in {folders[0]}: only models with the same "
+                    "weights can be averaged"
                 )
         for name, tensor in weights.items():
             totals[name] += tensor
+        dtypes = {name: tensor.dtype for name, tensor in weights.items()}
     means = {}
-    for name, tensor in weights.items():
+    for name, last_dtype in dtypes.items():
         mean = totals[name] / len(folders)
-        means[name] = mean.to(tensor.dtype if dtype is None else dtype)
+        means[name] = mean.to(last_dtype if dtype is None else dtype)
     return means
 
 

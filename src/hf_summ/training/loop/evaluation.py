@@ -111,10 +111,15 @@ class RowwiseTrainer(Seq2SeqTrainer):
         return EvalLoopOutput(predictions, references, metrics, num_samples=len(dataset))
 
     def _evaluation_model(self) -> nn.Module:
-        """The model in evaluation mode, on its device and in the dtype of evaluation, prepared by accelerate."""
+        """The model in evaluation mode, on its device and in the dtype of evaluation, prepared by accelerate.
+
+        The model is changed in place. So it stays on the device, in this dtype and in evaluation mode.
+        """
         self._use_averages()
         model = self.model
         if not self._is_prepared:
+            # accelerate changes the model's `forward` in place, so this is done once. Only with --torch_compile, the
+            # result is a new module around the model. As in transformers, later evaluations run the model without it.
             model = self.accelerator.prepare_model(model, evaluation_mode=True)
             self._is_prepared = True
         # a model that is being trained keeps its dtype

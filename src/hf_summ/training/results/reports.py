@@ -248,8 +248,9 @@ def write_predictions(
     """Write the predictions of a split to two files.
 
     `generated_predictions.txt` has a line for each prediction. `predictions.jsonl` has an object for each row, with the
-    keys `id`, `summary` (the reference), `references` if the dataset has a column of several, `prediction`, and the
-    further fields of the row.
+    keys `id`, `summary`, `references`, `prediction`, and the further fields of the row. `id` is the number of the row,
+    from 0 on, if the data set has no ids. `summary` is the reference in the column `summary`. Only rows of a data set
+    with lists of references have the key `references`, with the whole list.
 
     Args:
         folder: the folder of the files.
