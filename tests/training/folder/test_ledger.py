@@ -35,8 +35,16 @@ def test_another_command_replaces_the_results_of_its_steps(tmp_path):
     assert not list(tmp_path.glob("*_results.json"))
 
 
-@pytest.mark.parametrize("content", ["commands: 3", "train: 3", "train: {settings: {}}", "- a"])
-def test_file_that_is_no_ledger(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("commands: 3", "unknown steps commands"),
+        ("train: 3", ".*"),
+        ("train: {settings: {}}", "train has no data, updates"),
+        ("- a", ".*"),
+    ],
+)
+def test_file_that_is_no_ledger(tmp_path, content, problem):
     (tmp_path / "run.yaml").write_text(content)
-    with pytest.raises(ValueError, match=r"run.yaml: cannot be read \(.*\): remove it"):
+    with pytest.raises(ValueError, match=rf"run.yaml: cannot be read \({problem}\): remove it"):
         Ledger(tmp_path)

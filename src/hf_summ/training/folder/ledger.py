@@ -162,10 +162,16 @@ class Ledger:
 
 
 def _problem_of(steps: dict[str, dict[str, object]]) -> str | None:
-    """What is wrong with the content of run.yaml, if anything."""
-    if not steps.keys() <= set(STEPS):
-        return "unknown steps"
-    for description in steps.values():
-        if not description.keys() >= _REQUIRED:
-            return "unknown steps"
+    """What is wrong with the content of run.yaml, or None if nothing is.
+
+    Args:
+        steps: the content: step -> its description.
+    """
+    unknown_steps = steps.keys() - set(STEPS)
+    if unknown_steps:
+        return f"unknown steps {', '.join(sorted(unknown_steps))}"
+    for step, description in steps.items():
+        missing_keys = _REQUIRED - description.keys()
+        if missing_keys:
+            return f"{step} has no {', '.join(sorted(missing_keys))}"
     return None
