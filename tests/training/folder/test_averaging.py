@@ -63,6 +63,11 @@ def test_best_without_evaluations(run_folder, tmp_path):
         average_checkpoints(run_folder, tmp_path / "mean", best=1)
 
 
+def test_no_folders(tmp_path):
+    with pytest.raises(ValueError, match="there are no folders to average"):
+        average_checkpoints([], tmp_path / "mean")
+
+
 def test_nothing_is_left_of_an_average_that_fails(run_folder, tmp_path):
     with pytest.raises(ValueError, match="one run's checkpoints, but there are 2 folders"):
         average_checkpoints([run_folder, run_folder], tmp_path / "mean", last=1)

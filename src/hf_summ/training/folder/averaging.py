@@ -57,13 +57,15 @@ def average_checkpoints(
 
     Raises:
         ValueError: `last`, `best` and `dtype` do not say what to do with the folders, there are fewer checkpoints than
-            requested, `best` is given but a checkpoint has no evaluation, weights cannot be read or do not match, or
-            `output` is not empty.
+            requested, `best` is given but a checkpoint has no evaluation, weights cannot be read or do not match,
+            `folders` is an empty list, or `output` is not empty.
     """
     if isinstance(folders, str | os.PathLike):
         model_folders = [Path(folders)]
     else:
         model_folders = [Path(folder) for folder in folders]
+    if not model_folders:
+        raise ValueError("there are no folders to average: name at least one")
     is_choice = last is not None or best is not None
     if is_choice and len(model_folders) != 1:
         raise ValueError(
