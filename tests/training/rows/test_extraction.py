@@ -93,6 +93,14 @@ def test_documents_become_what_the_stage_keeps_of_them(load, rows, tmp_path, ber
     assert "test: 1 of 6 documents have no words and keep their first sentences (language 'en')" in caplog.text
 
 
+@pytest.mark.filterwarnings("ignore:no `next_sentence_model` is given:UserWarning")
+def test_documents_without_words_are_reported_where_only_warnings_are_shown(load, rows, caplog):
+    caplog.set_level("WARNING", "hf_summ")
+    load(extract_share=0.4)(rows, "test")
+    assert "test: 1 of 6 documents have no words" in caplog.text
+    assert "the extractive stage keeps" not in caplog.text
+
+
 def test_documents_are_shortened_once(load, rows, tmp_path, monkeypatch):
     idf = idf_file(tmp_path, SENTENCES)
     expected = load(extract_share=0.4, extract_idf=idf)(rows, "train")["document"]

@@ -35,9 +35,10 @@ logger = logging.getLogger(__name__)
 
 # --extract_splits -> the splits; validation goes with test, as checkpoints are chosen on documents like those of test
 SPLITS_OF = {"train": ("train",), "test": ("validation", "test"), "both": ("train", "validation", "test")}
-# the stage's results depend on the code of these files, and of this one
+# the files with the code that determines the stage's results
 _CODE = [__file__] + [inspect.getfile(module) for module in (consistent, frequencies, sentences, words)]
-# a column with a list for each document: the number of its kept sentences, of all of them, and whether it has words
+# a column with a list for each document: the number of its kept sentences, the number of all its sentences, and whether
+# it has words
 _COUNTS = "extraction"
 
 
@@ -81,12 +82,14 @@ class Extraction:
     ) -> datasets.Dataset:
         """The rows of a split with shortened documents, from the cache if they are there.
 
-        The shares of sentences and tokens that are kept are logged. The share of tokens is measured on the first
-        `MEASURED` rows.
+        The shares of sentences and tokens that are kept are logged as information, and the number of documents without
+        words as a warning. The share of tokens is measured on the first `MEASURED` rows.
 
         Args:
-            processor: the model's, which counts tokens.
-            cache_dir: the folder of the cache, or None for that of datasets.
+            rows: the rows of the split, each with a single document.
+            split: the name of the split. If the stage does not shorten this split, the rows are returned unchanged.
+            processor: the model's processor, with which the tokens are counted for the log.
+            cache_dir: the folder of the cache, or None for the usual cache of datasets.
         """
         if split not in self.splits or len(rows) == 0:
             return rows
@@ -104,24 +107,26 @@ class Extraction:
         )
         counts = shortened[_COUNTS]
         shortened = shortened.remove_columns(_COUNTS)
+        kept_sentences = 0
+        all_sentences = 0
+        documents_with_words = 0
+        for kept, total, has_words in counts:
+            kept_sentences += kept
+            all_sentences += total
+            documents_with_words += has_words
         if logger.isEnabledFor(logging.INFO):
-            kept_sentences = 0
-            all_sentences = 0
-            documents_with_words = 0
-            for kept, total, has_words in counts:
-                kept_sentences += kept
-                all_sentences += total
-                documents_with_words += has_words
+            # Tokens are counted only if the message is shown, as this takes long. All numbers are 0 if all texts are
+            # blank, and the shares are then 0, too.
             tokens_before = sum(whole_lengths(rows[:MEASURED], processor, data.source_prefix))
             tokens_after = sum(whole_lengths(shortened[:MEASURED], processor, data.source_prefix))
             logger.info(
                 f"{split}: the extractive stage keeps {kept_sentences / max(all_sentences, 1):.0%} of the sentences "
-                f"and {tokens_after / tokens_before:.0%} of the tokens"
+                f"and {tokens_after / max(tokens_before, 1):.0%} of the tokens"
             )
-            if documents_with_words < len(rows):
-                number = len(rows) - documents_with_words
-                report = f"{number} of {len(rows):,} documents have no words and keep their first sentences"
-                logger.warning(f"{split}: {no_words_message(report, self.stage.settings.language)}")
+        if documents_with_words < len(rows):
+            number = len(rows) - documents_with_words
+            report = f"{number} of {len(rows):,} documents have no words and keep their first sentences"
+            logger.warning(f"{split}: {no_words_message(report, self.stage.settings.language)}")
         return shortened
 
 
@@ -132,7 +137,7 @@ def load_extraction(
 
     Args:
         hub: the folder and the token of downloads.
-        processor: the model's, which counts tokens for --extract_tokens.
+        processor: the model's processor, which counts tokens for --extract_tokens.
         corpus: the splits that the run reads.
 
     Raises:
@@ -199,7 +204,8 @@ def _kept_tags(selection: Selection, tags: str | list) -> str:
     """The words of the kept sentences with their tags, as JSON.
 
     Args:
-        tags: pairs of a word and its tag of the whole document, or JSON of them.
+        selection: the sentences of the document, and which of them are kept.
+        tags: a pair for each word of the whole document, the word and its tag; or JSON of these pairs.
     """
     spans = sentence_places(selection.text, selection.sentences)
     kept_spans = [spans[index] for index in selection.indices]
