@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.shade == "document" and arguments.sources is None:
         raise ValueError("--shade document: needs --sources")
     files = _read(arguments, names)
-    # The rows of all files are aligned with those of the first system.
+    # The rows of all files are in the order of the first system's rows.
     first_system = files[names[0]]
     rows = _choose_rows(arguments, len(first_system.rows))
     examples = {}

@@ -146,7 +146,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_flags(arguments, flags_in(TextFlags, ColumnFlags, Settings, ReportFlags))
     metrics = check_metrics(arguments.metrics)
     _check(arguments, list(metrics))
-    # The first name is that of the system with the predictions, and the others are those of --against.
+    # The first name belongs to --predictions, and each of the other names to a file of --against.
     names = check_names(arguments.names, ["Predictions"] + (arguments.against or []))
     texts = _read(arguments, list(names[1:]))
     # A row has one prediction and one source, but may have several references, which are passed as lists.

@@ -48,7 +48,12 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Summarize the files, or read the summary, and write the page."""
+    """Summarize the files, or read the summary, and write the page.
+
+    Raises:
+        ValueError: wrong flags or files, or the model cannot be loaded or explained.
+        OSError: a file cannot be read or written.
+    """
     check_flags(arguments)
     check_output_file(arguments, ".html")
     page = Path(arguments.output)
@@ -72,7 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
     if len(documents) == 1:
         source = documents[0]
     try:
-        # `summarize` searches with the same settings.
+        # The summary must be the one that `hf-summ summarize` writes, so the search has the same settings.
         settings = summarizer.generation_settings(**decoding_settings(arguments))
         explanation = explain(
             summarizer.model, summarizer.processor, source, summary, phrases, arguments.source_prefix, **settings

@@ -61,7 +61,11 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write a summary of each document."""
+    """Write a summary of each document.
+
+    Raises:
+        ValueError: wrong flags, or a file cannot be read.
+    """
     check_output_file(arguments)
     if arguments.summary_column is not None and arguments.method != "oracle":
         raise ValueError("--summary_column: needs --method oracle, which alone reads references")
@@ -105,7 +109,11 @@ def _read(arguments: argparse.Namespace) -> _Texts:
 
 
 def _add_rows(texts: _Texts, file: str, arguments: argparse.Namespace) -> None:
-    """Add the documents in a file of rows or a folder, with the notes on them and, for the oracle, the references.
+    """Add the documents in a file of rows or a folder, with the notes on them and, for --method oracle, the references.
+
+    Args:
+        texts: the texts so far, which are extended in place.
+        file: the file or the folder.
 
     Raises:
         ValueError: the file cannot be read, or the oracle finds no references in it.

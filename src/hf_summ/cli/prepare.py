@@ -21,7 +21,11 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the rows, and print what was written as soon as it is."""
+    """Write the rows of each split, and print the number of rows as soon as a split is written.
+
+    Raises:
+        ValueError: the output folder is the folder of the corpus, or a file of the corpus is missing or cannot be read.
+    """
     folder = Path(arguments.folder)
     output = Path(arguments.output)
     if output.resolve() == folder.resolve():

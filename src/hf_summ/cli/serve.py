@@ -78,7 +78,12 @@ class _Loader:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Serve until SIGTERM or Ctrl-C."""
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        ValueError: wrong flags, or the model cannot be loaded.
+        ImportError: a library of the service is not installed.
+    """
     check_flags(arguments, ServerFlags)
     is_local = arguments.host == "localhost" or arguments.host.startswith(("127.", "::1"))
     if is_local and not arguments.allowed_hosts:

@@ -100,7 +100,11 @@ class _Summary:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Summarize the files, or their rows."""
+    """Summarize the files, or their rows.
+
+    Raises:
+        ValueError: wrong flags or files, or the model cannot be loaded.
+    """
     check_flags(arguments, OutputFlags, RowFlags)
     if has_rows(arguments):
         run_rows(arguments)
@@ -151,9 +155,10 @@ def _summarize(
     phrases: dict[str, float] | None,
     arguments: argparse.Namespace,
 ) -> None:
-    """Summarize the sources, and set the texts and the details.
+    """Summarize the sources, and set `text` and `details` of each summary in place.
 
     Args:
+        summaries: the summaries to make, each with a source that is not blank.
         phrases: key phrases of every source with their values; None if the user gave none.
     """
     settings = {**decoding_settings(arguments), **values_of(arguments, LengthFlags)}
@@ -173,7 +178,11 @@ def _summarize(
 
 
 def _notes(summaries: Sequence[_Summary], arguments: argparse.Namespace) -> Iterator[str]:
-    """Notes on empty and unfinished summaries, and on sources that were not read to their end."""
+    """Notes on empty and unfinished summaries, and on sources of which the model did not read everything.
+
+    Args:
+        summaries: the summaries that `_summarize` has made.
+    """
     empty_summaries, unfinished_summaries = [], []
     shares = []
     for summary in summaries:

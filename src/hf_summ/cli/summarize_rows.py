@@ -186,7 +186,7 @@ def _notes_on_columns(plan: "Plan", has_phrases: bool) -> Iterator[str]:
     """A note for each column that some models read besides the documents.
 
     Args:
-        has_phrases: whether the user gave key phrases, which replace those of a column.
+        has_phrases: whether the user gave key phrases, which replace the key phrases in a column.
     """
     from hf_summ.runtimes.documents import SOURCES
 

@@ -75,7 +75,12 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the table, print it, and return 0, or 1 if a row could not be run."""
+    """Run the table, print it, and return 0, or 1 if a row could not be run.
+
+    Raises:
+        ValueError: no table is named, or as `run_table`.
+        OSError: the output folder cannot be written to.
+    """
     from hf_summ.experiments.tables import load_table, table_titles
 
     if arguments.list:
@@ -131,7 +136,7 @@ def _replacements(flag: str, items: list[str], names: Collection[str]) -> dict[s
     Args:
         flag: the flag that has the items.
         items: each is `NAME=FOLDER` or, if there is only one name, may be the folder alone.
-        names: the names of what the table has and a folder can replace, such as its data sets.
+        names: the names that the items may have: of the table's data sets, or of its language models.
 
     Raises:
         ValueError: the table has nothing to replace, or an item has no name although there are several names.

@@ -24,13 +24,19 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the recipe and return its exit status; see `hf_summ.training.__main__.main`."""
+    """Run the recipe and return its exit status; see `hf_summ.training.__main__.main`.
+
+    Raises:
+        SystemExit: with status 0, after the help is printed.
+        BrokenPipeError: the output pipe is closed.
+    """
     if {"-h", "--help"} & set(arguments.more):
         print(_help(), end="")
         raise SystemExit(0)
     try:
         return main(arguments.more, "hf-summ: ")
     except BrokenPipeError:
+        # The main function of the command line ends silently if the output pipe is closed.
         raise
     except Exception:
         # This is an error inside another library, which a message of one line would not explain.
@@ -45,7 +51,7 @@ def _help() -> str:
 
 def recipe_parser() -> argparse.ArgumentParser:
     """A parser with the flags that the recipe declares, in groups; its help also names the flags of transformers."""
-    # The recipe is imported here, as that takes seconds.
+    # The recipe is imported here, as its import takes seconds.
     from hf_summ.training.arguments import FLAGS, GROUPS, RunArguments
     from hf_summ.training.parsing import bundled_configs
 

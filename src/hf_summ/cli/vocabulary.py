@@ -87,7 +87,11 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Fit the vocabulary and write the processor, or prune a BERT."""
+    """Fit the vocabulary and write the processor, or prune a BERT.
+
+    Raises:
+        ValueError: wrong flags, a file cannot be read, or the output folder is not empty.
+    """
     flags = flags_in(VocabularyFlags)
     settings = values_of(arguments, VocabularyFlags)
     check_flags(arguments, flags)

@@ -324,7 +324,7 @@ def _aspects(items: Sequence[str]) -> dict[str, str]:
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
-    """Raise a ValueError unless the folder is new or empty, and the key is a new file outside of it."""
+    """Raise a ValueError unless the folder is new or empty, and the key is a new file outside of the folder."""
     folder, key_file = Path(arguments.output), Path(arguments.key)
     check_new_folder(folder)
     if folder.resolve() in key_file.resolve().parents:

@@ -29,7 +29,7 @@ class SummarizationCollator:
         pad_to_multiple_of: lengths are rounded up to a multiple of this number.
         pad_to_max_length: whether to pad to the maximum lengths below, which makes the shapes of all batches equal.
             Otherwise a batch is padded to its longest row.
-        max_source_length, max_target_length: the maximum lengths in tokens; by default those of the processor.
+        max_source_length, max_target_length: the maximum lengths in tokens; by default the lengths of the processor.
 
     Raises:
         ValueError: `pad_to_max_length` is set, but one of the maximum lengths is unknown.

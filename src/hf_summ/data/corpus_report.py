@@ -122,7 +122,8 @@ def report_files(
             shared[earlier_file] = len(occurring)
         hashes_of_files[file] = set(hashes)
         drawn = rows.select(_draw(len(rows), sample))
-        documents = summaries = None
+        documents = None
+        summaries = None
         if count is not None and limits is not None:
             documents = _lengths(count(list(drawn["document"])), limits.documents)
             summaries = _lengths(count(list(drawn["summary"])), limits.summaries)

@@ -236,7 +236,7 @@ def _read_data_set(
         cache_dir, token, trust_remote_code: as for `load`.
 
     Returns:
-        Split -> its rows, for those of train, validation and test that the data set has under a name in `_SPLIT_NAMES`.
+        Split -> its rows, for each of train, validation and test that the data set has under a name in `_SPLIT_NAMES`.
 
     Raises:
         ValueError: the data set cannot be loaded, or has none of these splits.

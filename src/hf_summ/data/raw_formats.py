@@ -2,7 +2,7 @@
 
 Each function `read_...` reads the files of one split, whose paths it gets in the order of the function `locate_...` of
 `raw_files`, and yields the rows of the split. It raises a ValueError if a file cannot be read. Files are line-aligned
-if the same line of all of them belongs to the same example. References are the human-written summaries of a document.
+if lines with the same number belong to the same example. References are the human-written summaries of a document.
 """
 
 import re

@@ -288,7 +288,11 @@ def make_corpus(
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Write the corpus described by the command line."""
+    """Write the corpus that the command line describes, and print its size.
+
+    Args:
+        argv: the arguments of the command line; by default the arguments of this process.
+    """
     parser = argparse.ArgumentParser(prog="python -m hf_summ.data.toy_news", description="Write a toy news corpus.")
     parser.add_argument("--output", required=True, help="Folder for train.jsonl, validation.jsonl and test.jsonl")
     parser.add_argument(

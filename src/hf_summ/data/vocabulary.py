@@ -134,7 +134,7 @@ def fit_vocabulary(
     )
     texts = checked_texts(documents_and_summaries)
     if units == "subwords":
-        # A space is put after each thousand characters of a long word.
+        # A space is put after each thousand characters of a long word, so that the trainer does not take too long.
         texts = (_LONG_WORD.sub(r"\g<0> ", text) for text in texts)
     else:
         # If a text has `<unk>` after a space, the trainer would add the word `▁<unk>` to the vocabulary.
@@ -344,9 +344,10 @@ def prune_bert(
     _renumber(state, subwords)
 
     model = read_model(AutoModel, "prune_bert", name, config, unused=("pooler",))
+    # The position of an id in this list is the new id of the subword.
     ids = [vocabulary[subword] for subword in subwords]
-    words = model.get_input_embeddings().weight
-    words.data = words.data[ids]
+    embeddings = model.get_input_embeddings().weight
+    embeddings.data = embeddings.data[ids]
     for key, value in config.to_dict().items():
         if key.endswith("_token_id"):
             new_id = ids.index(value) if value in ids else None

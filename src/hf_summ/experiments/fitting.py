@@ -65,6 +65,7 @@ def fitted_processor(workplace: Workplace, settings: Flags, vocabulary: Flags, t
     data = data_fingerprint(settings, ("train",))
 
     def fit(draft: Path) -> None:
+        """Fit the vocabulary, and write the processor to the folder `draft`."""
         units = vocabulary.get("units", "subwords")
         options = []
         for name, value in vocabulary.items():
@@ -86,7 +87,7 @@ def _documents_and_summaries(rows: Dataset) -> Iterator[str]:
 
 
 def processor_with_phrases(workplace: Workplace, settings: Flags) -> str:
-    """A processor that can find key phrases: the one of the settings, or a copy of it fitted to the training documents.
+    """A processor that can find key phrases: the settings' processor, or a copy that is fitted to training documents.
 
     A processor needs the document frequencies of words to find key phrases. If the processor of the settings has none,
     this function makes a copy with the frequencies of the training documents.
@@ -110,6 +111,7 @@ def processor_with_phrases(workplace: Workplace, settings: Flags) -> str:
     data = data_fingerprint(settings, ("train",))
 
     def fit(draft: Path) -> None:
+        """Count the phrases, and write the copy of the processor to the folder `draft`."""
         workplace.announce(f"fitting key phrases to the training documents, truncated to {length} tokens")
         rows = read_corpus(settings, ("train",))["train"]
         examples = rows[source_column(rows.column_names)]
@@ -136,6 +138,7 @@ def document_frequencies(workplace: Workplace, settings: Flags) -> Path:
     name = fingerprint(data_fingerprint(settings, ("train",)), language)
 
     def count(draft: Path) -> None:
+        """Count the words, and write their document frequencies to the file `draft`."""
         workplace.announce("counting the words of the training documents")
         documents = read_corpus(settings, ("train",))["train"]["document"]
         DocumentFrequencies.fit(documents, language).save(draft)

@@ -115,7 +115,8 @@ def run_table(
     for key, lacking_rows in unapplied_keys.items():
         announce(f"--config_overrides {key}: not applied to {', '.join(lacking_rows)}, whose configuration lacks it")
     if table.kind == "scores":
-        # The report is written again after each system, so that it can be read while the next systems are trained.
+        # The report is written before any run, and again after each system, so that it can be read while the next
+        # systems are trained. The last report is returned.
         for blocks in _blocks_of_scores(workplace, dataset_names):
             report = _write_report(workplace, blocks)
         return report
@@ -257,6 +258,9 @@ def _write_report(workplace: Workplace, blocks: Sequence[Block]) -> Report:
 
     A lock is held meanwhile, as another command may write the same report. Without matplotlib, the plots are left out,
     and a message says so.
+
+    Raises:
+        OSError: the output folder cannot be written to.
     """
     report = make_report(workplace.table, workplace.scale, blocks, workplace.split)
     folder = workplace.folder

@@ -92,6 +92,7 @@ def with_split(workplace: Workplace, settings: Flags) -> Flags:
         return settings
 
     def write(draft: Path) -> None:
+        """Write the rows of the split to the file `draft`."""
         rows = read_corpus(settings, (workplace.split,))[workplace.split]
         if DOCUMENTS_COLUMN in rows.column_names:
             # Rows with a list of documents also have the column `document`, in which the documents are joined into one

@@ -16,7 +16,7 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
     """Run the training recipe. An error that the user can fix is printed in one line.
 
     Args:
-        argv: the command line; by default that of this process.
+        argv: the arguments of the command line; by default the arguments of this process.
         prefix: the beginning of the line with an error.
 
     Returns:

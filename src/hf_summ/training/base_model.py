@@ -1,4 +1,4 @@
-"""The model with which a run begins: one with new weights, or that of a checkpoint."""
+"""The model with which a run begins: a model with new weights, or the model of a checkpoint."""
 
 import textwrap
 

@@ -63,7 +63,7 @@ def build(
         lora: the matrices to add to a checkpoint, if any.
         data: the lengths and the languages of texts, and the prefix of documents.
         generation: the settings of decoding that the run gives.
-        is_trainable: whether the training of an adapter at the start goes on.
+        is_trainable: whether the run trains. The matrices of an adapter at the start can be trained only then.
 
     Raises:
         ValueError: an argument is invalid, or does not suit the others; the message says what to do.
@@ -95,7 +95,7 @@ def build(
     model.generation_config = _saved_generation_config(model, adapter)
     _set_languages(data, getattr(processor, "tokenizer", processor), model)
     _settle_start(model, base)
-    # the flag replaces a checkpoint's length only if it is given
+    # the length of evaluation replaces the limit of a checkpoint's summaries only if --val_max_target_length gives it
     length_is_given = base.model_name_or_path is None or data.val_max_target_length is not None
     model.generation_config = generation_config(model, generation, lengths, length_is_given)
     _store_prefix(model.config, data.source_prefix)
@@ -299,7 +299,7 @@ def _set_languages(data: DataArguments, tokenizer: PreTrainedTokenizerBase, mode
     """Set the languages of documents and summaries, whose tokens begin or end the texts of a multilingual model.
 
     Raises:
-        ValueError: a language is given, but the tokenizer has no languages, or not this one.
+        ValueError: a language is given that the tokenizer does not have.
     """
     if not hasattr(tokenizer, "set_tgt_lang_special_tokens"):
         for name in ("lang", "target_lang"):

@@ -146,8 +146,10 @@ def cosine_factor(warmup_steps: int, period: int, minimum: float = 0.0) -> Calla
     """
 
     def factor(done: int) -> float:
+        """The factor after this number of updates."""
         if done < warmup_steps:
             return done / warmup_steps
+        # the position in the current period, from 0 to 1
         position = (done - warmup_steps) % period / period
         return minimum + 0.5 * (1.0 - minimum) * (1.0 + math.cos(math.pi * position))
 

@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """Run `CONFIG.yaml [--flag value ...]`, and return all metrics.
 
     Args:
-        argv: the command line; by default that of this process.
+        argv: the arguments of the command line; by default the arguments of this process.
 
     Raises:
         ValueError, FloatingPointError, SystemExit: an error of `parse_arguments` or of `run`.
@@ -244,6 +244,9 @@ class _Steps:
     def train(self, resumption: Resumption) -> dict[str, float]:
         """Train, or resume the training; if training is complete already, load its state and its metrics.
 
+        Args:
+            resumption: the checkpoint from which training resumes, if any, and whether training is complete.
+
         Raises:
             ValueError: the training documents suffice for no update.
         """
@@ -275,7 +278,7 @@ class _Steps:
         return self._finish("train", output.metrics, self._training_samples())
 
     def _load_training(self) -> dict[str, float]:
-        """Load the state of a training that is complete; returns its metrics."""
+        """Load the state of a training that is complete, and return the metrics of the training."""
         folder = self.trainer.args.output_dir
         logger.info(f"{folder} is already trained: only the remaining steps are run")
         self.trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))

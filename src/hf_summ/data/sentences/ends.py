@@ -191,6 +191,7 @@ def is_end(before: str, after: str, code: str) -> bool:
     if code in _AFTER_QUOTED and _QUOTED.search(before) and _AFTER_QUOTED[code].match(after):
         return False
     if not after or not before.endswith("."):
+        # After other marks than a full stop, a sentence goes on only if a dash and a small letter follow.
         dash = _DASH.match(after)
         return dash is None or not after[dash.end()].islower()
     # From here on, `before` ends with a full stop, and `after` is not empty.
@@ -202,42 +203,42 @@ def is_end(before: str, after: str, code: str) -> bool:
     # The last word before the place, with its marks, and the same word without its marks: "(Dr." and "Dr".
     word = before.rsplit(None, 1)[-1]
     match = _LAST_WORD.search(word)
-    name = match[1] if match else ""
+    bare_word = match[1] if match else ""
     # The abbreviation of a year, such as г., ends no sentence if the year is among the first words of the sentence.
-    is_year = name in lists.years and before[:-2].rstrip()[-1:].isdigit()
+    is_year = bare_word in lists.years and before[:-2].rstrip()[-1:].isdigit()
     if is_year and _words_before(before, len(before) - 3) < _LEAST_WORDS:
         return False
     is_english = code == "en"
-    is_letter = len(name) == 1 and name.isalpha() and not _IDEOGRAPH.match(name)
+    is_letter = len(bare_word) == 1 and bare_word.isalpha() and not _IDEOGRAPH.match(bare_word)
     if after[0].islower():
         if is_letter or _DOTTED.search(word) or lists.shortened.search(word):
             return False
         # In a text without capitals, a sentence may begin with a small letter.
-        is_short = len(name) <= _LONGEST_ABBREVIATION and not (before + after).islower()
-        if not is_english and (name.isdigit() or is_short):
+        is_short = len(bare_word) <= _LONGEST_ABBREVIATION and not (before + after).islower()
+        if not is_english and (bare_word.isdigit() or is_short):
             return False
-    if after[0].isdigit() and not is_english and (name.isdigit() or _DOTTED.search(word)):
+    if after[0].isdigit() and not is_english and (bare_word.isdigit() or _DOTTED.search(word)):
         return False
     abbreviations = lists.abbreviations.get(code, ())
-    if name.lower() in abbreviations or _OPENED.sub("", word)[:-1].lower() in abbreviations:
+    if bare_word.lower() in abbreviations or _OPENED.sub("", word)[:-1].lower() in abbreviations:
         return False
-    if name == "Ms" or (not is_english and name in lists.titles):
+    if bare_word == "Ms" or (not is_english and bare_word in lists.titles):
         return False
-    if name in lists.before_numbers and after.lstrip("(")[:1].isdigit():
+    if bare_word in lists.before_numbers and after.lstrip("(")[:1].isdigit():
         return False
-    if name[:1].isupper() and _VERSE.match(after):
+    if bare_word[:1].isupper() and _VERSE.match(after):
         return False
     if _FILED.match(f"{word} {after}"):
         return False
     if code in _DANDA:
         # In a text with the danda, a full stop after a short word belongs to a title. In a text without the danda, full
         # stops end sentences, also after short words.
-        is_title = 0 < len(name) <= _LONGEST_TITLE and "।" in before + after
+        is_title = 0 < len(bare_word) <= _LONGEST_TITLE and "।" in before + after
         return not is_title
     if code in _ORDINAL and _ORDINAL[code].search(before):
         return False
-    if code == "de" and name.isdigit() and len(name) < 3 and lists.ordered.match(after):
+    if code == "de" and bare_word.isdigit() and len(bare_word) < 3 and lists.ordered.match(after):
         return False
     # An initial of a name ends no sentence. In English, sentencex knows this, so its decision stands.
-    is_initial = is_letter and not name.islower() and after[0].isalpha()
+    is_initial = is_letter and not bare_word.islower() and after[0].isalpha()
     return is_english or not is_initial

@@ -134,7 +134,8 @@ def _best_checkpoints(run_folder: Path, number: int) -> list[Path]:
         number: the number of checkpoints.
 
     Raises:
-        ValueError: the number is below 1, or there are fewer complete checkpoints, or fewer of them with a score.
+        ValueError: the number is below 1, or there are fewer complete checkpoints, or fewer complete checkpoints with a
+            score.
     """
     check_integer("best", number, 1)
     folder_of_step = _complete_checkpoints(run_folder, number)

@@ -22,8 +22,7 @@ from hf_summ.training.arguments import SummarizationTrainingArguments
 
 logger = logging.getLogger(__name__)
 
-# The number of epochs from which on a run is probably too long: each document is then seen that often. The run gets a
-# warning.
+# A run with at least this number of epochs gets a warning, as it is probably longer than the user intends.
 _MANY_EPOCHS = 1000
 _KL_ADVICE = (
     "if the KL is not finite, try --learning_rates 'latent_chain.(mean|log_variance)=1e-4' and kl_warmup_steps in "
@@ -37,7 +36,7 @@ class _WatchedValue:
 
     Args:
         step: the number of its update, from 1.
-        name: what it is, in messages.
+        name: "loss" or "gradient norm", for messages.
         value: a tensor that the device may not have computed yet, or a number.
         components: the parts of a loss by name.
     """
@@ -51,8 +50,9 @@ class _WatchedValue:
 class NonFiniteCallback(TrainerCallback):
     """Stops a run whose loss or gradient is NaN or infinite; the error names the step and what to try.
 
-    Both are checked one update later, when the device has computed them, so training never waits. Before an evaluation
-    and before saving they are checked immediately, so no checkpoint contains such weights.
+    The loss and the gradient norm of an update are checked one update later. The device has computed them by then, so
+    training never waits. Before an evaluation and before saving, all values are checked immediately, so no checkpoint
+    contains weights that are not finite.
 
     Raises:
         FloatingPointError: from the training loop.
@@ -72,7 +72,8 @@ class NonFiniteCallback(TrainerCallback):
         """Check the losses and gradient norms that are not checked yet.
 
         Args:
-            before: if given, only the values of the updates before this one are checked.
+            before: the number of an update. Only the values of earlier updates are checked. By default, the values of
+                all updates are checked.
 
         Raises:
             FloatingPointError: a value is NaN or infinite.
@@ -107,7 +108,7 @@ class NonFiniteCallback(TrainerCallback):
         self._pending = []
 
     def on_step_end(self, args, state, control, **kwargs):
-        """Check the previous update, and this one too if the loop is about to log, evaluate, save or stop."""
+        """Check the values of earlier updates, and also of this update if the loop will log, evaluate, save or stop."""
         pauses = control.should_log or control.should_evaluate or control.should_save or control.should_training_stop
         if pauses:
             self.check()
@@ -167,7 +168,10 @@ class RunProgress(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": {"loss_sum": self.loss_sum, "seconds": self.seconds}}
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Take the sums from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""
+        """Take the sums from the checkpoint, if any, and the intervals from the arguments; log updates and epochs.
+
+        A warning is logged if the warm-up is longer than the run, or if the run has many epochs.
+        """
         # the checkpoint may come from another trainer, but transformers expects this state in it
         saved = state.stateful_callbacks.setdefault(type(self).__name__, {}).get("attributes", {})
         if state.global_step > 0:

@@ -75,7 +75,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
     ) -> EvalLoopOutput:
         """Loss and perplexity over all target tokens, and generated summaries, each row counted once.
 
-        The arguments are those of transformers' method.
+        The arguments are described at the method of transformers with this name.
         """
         model = self._evaluation_model()
         self.callback_handler.eval_dataloader = dataloader
@@ -137,7 +137,12 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     @torch.no_grad()
     def _score(self, model: nn.Module, inputs: dict[str, Any]) -> list[RowRecord]:
-        """The records of a batch's rows, without predictions."""
+        """The records of a batch's rows, without predictions.
+
+        Args:
+            model: the model as accelerate wraps it.
+            inputs: the batch. Without labels, as in `predict()` of unlabeled rows, the records are empty.
+        """
         if "labels" not in inputs:
             return [RowRecord() for _ in range(len(inputs["input_ids"]))]
         labels = inputs["labels"]

@@ -72,7 +72,7 @@ def sampled_loss(
     unwrapped = base_model(trainer.model)
     losses = policy_losses(model, unwrapped, source_inputs(inputs), token_ids, advantages(rewards))
     weighted_rewards = rewards.mean(1) * target_lengths
-    # both are columns, (B, 1), as the divisor may be one
+    # losses and rewards become columns, (B, 1), as `divisor` may be a column too
     loss = (losses[:, None] / divisor).sum()
     mean_reward = (weighted_rewards[:, None] / divisor).sum()
     return loss, mean_reward

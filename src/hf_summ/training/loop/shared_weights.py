@@ -85,7 +85,7 @@ def name_shared_modules_once(model: nn.Module) -> None:
         model: the model, which gets a hook after `state_dict` and a hook before `load_state_dict`.
     """
     first_names = {module: name for name, module in model.named_modules()}
-    # the start of a weight's further name -> that of its first name
+    # beginning of a weight's further name -> beginning of its first name
     aliases = {}
     for name, module in model.named_modules(remove_duplicate=False):
         first_name = first_names[module]
@@ -93,11 +93,13 @@ def name_shared_modules_once(model: nn.Module) -> None:
             aliases[f"{name}."] = f"{first_name}."
 
     def drop_aliases(module, state_dict, prefix, local_metadata):
+        """Remove the further names of weights from a state dict that the model has just made."""
         for key in list(state_dict):
             if key.removeprefix(prefix).startswith(tuple(aliases)):
                 del state_dict[key]
 
     def add_aliases(module, state_dict, prefix, *args):
+        """Add the further names of weights to a state dict that is about to be loaded, as loading expects them."""
         for alias, first_name in aliases.items():
             # a list, as the loop adds keys
             for key in list(state_dict):

@@ -156,7 +156,7 @@ class SummarizationTrainer(RowwiseTrainer):
         return super().create_scheduler(num_training_steps, optimizer)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm=None):
-        """Clip the elements of the gradient, and return its norm before that.
+        """Clip the elements of the gradient, and return the norm that the gradient had before.
 
         transformers calls this method once an update, after the backward passes of all its batches, and after it has
         clipped the norm. If a scaler of half precision is used, the gradient is unscaled here.
@@ -350,7 +350,7 @@ class SummarizationTrainer(RowwiseTrainer):
         """
         self._components = {}
         if self.args.schedule is not None:
-            # the schedule depends on the length of the run, so an earlier call's cannot be used
+            # the schedule depends on the length of the run, so the schedule of an earlier call cannot be used
             self.lr_scheduler = None
         # transformers prepares the model for training
         self._is_prepared = True

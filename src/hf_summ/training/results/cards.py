@@ -225,8 +225,8 @@ def _results(
 
     Args:
         documents: the number of documents of each split.
-        metrics: all metrics of the run; those of the test split have the prefix `predict_`, and those of the
-            validation split `eval_`.
+        metrics: all metrics of the run by name. The names begin with `predict_` for the test split, and with `eval_`
+            for the validation split.
     """
     columns: list[str] = []
     for names in scorer.columns:

@@ -146,7 +146,7 @@ class Scorer:
     ) -> dict[str, float]:
         """The bounds of the 95% bootstrap interval of each score in `columns`, as `rouge1_low` and `rouge1_high`.
 
-        Scores without an interval, such as those of a single pair, are left out.
+        Scores without an interval, such as the scores of a single pair, are left out.
         """
         scored = self.scored(predictions, references, documents)
         bounds = {}
@@ -296,7 +296,7 @@ def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer,
     Below a table, a line names each score that some of the summaries do not have.
 
     Args:
-        metrics: the scores of the test split by name; those of the model have the prefix `predict_`.
+        metrics: the scores of the test split by name; the names of the model's scores begin with `predict_`.
         sentences: the number of LEAD's sentences, or None without LEAD.
         scorer: the scorer that computed the scores.
         documents: the number of documents.

@@ -59,6 +59,11 @@ def choose_splits(
 
     A stream is shuffled, `_SHUFFLED` rows at a time.
 
+    Args:
+        corpus: the splits of the corpus.
+        data: the least coverage of training rows, and the largest number of rows of each split.
+        training: which steps the run has, and the seeds.
+
     Raises:
         ValueError: the corpus lacks a split, or no training row has the requested coverage.
     """
@@ -113,11 +118,11 @@ def prepare_splits(
 ) -> dict[str, datasets.Dataset]:
     """The rows of each split as the model reads them; the number of truncated texts is logged.
 
-    Rows that are scored, those of all splits but train, keep all their references.
+    Summaries of the validation and test splits are scored, so the rows of these splits keep all their references.
 
     Args:
         built: the model, its processor, and the lengths to which texts are truncated.
-        with_documents: whether rows that are scored also keep their documents and prefixes.
+        with_documents: whether the rows of these splits also keep their documents and prefixes.
     """
     processor = built.processor
     splits = {}
@@ -164,7 +169,7 @@ def prepare(
 
     Args:
         lengths: the numbers of tokens to which documents and summaries are truncated.
-        cache_dir: the folder of the cache, or None for that of datasets.
+        cache_dir: the folder of the cache, or None for the usual cache of datasets.
         description: the title of the progress bar.
     """
     code_files = {__file__}
@@ -209,7 +214,7 @@ def cached_map(
         convert: takes a batch of columns by name, and the arguments in `fn_kwargs`; returns columns.
         dependencies: all that the result depends on, except the rows; JSON can represent them.
         data: whether results that are in the cache are converted again.
-        cache_dir: the folder of the cache, or None for that of datasets.
+        cache_dir: the folder of the cache, or None for the usual cache of datasets.
         settings: further arguments of `Dataset.map`.
     """
     fingerprint = hash_of_values([rows._fingerprint] + list(dependencies))[:32]
