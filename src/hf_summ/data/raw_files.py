@@ -72,7 +72,7 @@ def locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
     """Locate Gigaword (Rush et al. 2015): a file of articles, and the line-aligned file of their headlines.
 
     Gigaword's authors also distribute DUC-2004, a test set with several references for each article. If the file of
-    articles is that of DUC-2004, the result is that of `locate_duc`.
+    articles belongs to DUC-2004, the files are located by `locate_duc`.
     """
     articles = _split_file(name, split, _GIGAWORD)
     articles_name = unpacked(articles)

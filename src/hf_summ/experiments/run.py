@@ -310,8 +310,8 @@ def _blocks_of_scores(workplace: Workplace, dataset_names: Sequence[str]) -> Ite
     for dataset in dataset_names:
         systems_of_datasets[dataset] = plan(workplace, workplace.table.rows_of(dataset), dataset)
         systems.extend(systems_of_datasets[dataset])
-    # Position in `systems` -> outcome with scores. The outcomes of `run_all` never have scores, and without these, all
-    # systems would be scored again after each system.
+    # Position in `systems` -> outcome with scores. The outcomes of `run_all` never have scores. Without this
+    # mapping, all systems would be scored again after each system.
     scored_outcomes: dict[int, Outcome] = {}
     for outcomes in run_all(workplace, systems):
         for position, outcome in scored_outcomes.items():
@@ -430,8 +430,8 @@ def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Data
         predictions = outcome.predictions
         if not predictions:
             predictions = summaries_without_training(table, system, corpus)
-        # Only a table that scores subwords needs the function. `score` raises a ValueError if it is missing there,
-        # because the system is not trained and has no model with subwords.
+        # Only a table that scores subwords needs the function that splits texts. A system without training has no model
+        # with subwords, so `pieces` stays None, and `score` raises a ValueError for such a table.
         pieces = None
         if table.unit == "wordpieces":
             pieces = _pieces(system)

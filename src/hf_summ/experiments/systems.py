@@ -333,8 +333,8 @@ def _with_processor(workplace: Workplace, settings: Flags, row: Row, scale: Scal
 def _second_training(workplace: Workplace, row: Row, first_training: Job) -> Job:
     """The second training run of a row, which trains the model of the first training run further.
 
-    The settings of the second run are the settings of the first run, also a training run, with changes. The folder of
-    the second run is beside the folder of the first run.
+    The settings of the second run are the settings of the first training run with changes. The folder of the second run
+    is beside the folder of the first run.
 
     Args:
         workplace: the scale of the table's runs, and the flags of the user.

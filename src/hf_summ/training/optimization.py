@@ -132,6 +132,7 @@ def noam_factor(d_model: int, warmup_steps: int, scale: float = 1.0) -> Callable
         raise ValueError(f"--warmup_steps {warmup_steps}: the noam schedule needs at least 1")
 
     def factor(done: int) -> float:
+        """The learning rate of the update after this number of updates."""
         step = done + 1
         return scale * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
 

@@ -300,7 +300,7 @@ def without_effect(settings: Settings) -> dict[str, str]:
 
 
 def merged(*layers: Settings) -> FlagValues:
-    """Merge layers of settings, such as those of a file and those of the command line.
+    """Merge layers of settings, such as the settings of a file and the settings of the command line.
 
     A later setting takes precedence over an earlier one. The items of a repeatable flag are added to the earlier items,
     and the item `null` removes all items before it. An earlier setting is dropped if a later one leaves it without

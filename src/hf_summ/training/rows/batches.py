@@ -77,8 +77,15 @@ class BatchOrder(Sampler[list[int]]):
 
     Update `i` uses the same batches whether they are spread over processes or over accumulation steps. Batches are
     halved until their number is a multiple of `num_processes · accumulation_steps`. Thus each process gets the same
-    number, and no row is dropped. If there are too few rows to halve, the first batches are given twice. Without a
-    seed, the longest batches come first: if memory is too small, the first batch fails.
+    number of batches, and no row is dropped. If there are too few rows for this, the first batches are used twice in an
+    epoch. Without a seed, the longest batches come first. If memory is too small, the run then fails at once.
+
+    Args:
+        batches: the indices of the rows of each batch, from the shortest rows to the longest.
+        seed: the seed of the orders; None for the order from the longest batch to the shortest.
+        num_processes: the number of processes.
+        process_index: the number of this process, from 0.
+        accumulation_steps: the number of batches of a process in an update.
     """
 
     def __init__(
