@@ -97,8 +97,8 @@ def _measure_of_sums(name: str) -> MeasureOfSums:
 def _scores_of_sums(sums: np.ndarray) -> dict[str, np.ndarray]:
     """Map sums of counts over a corpus to the scores in `TITLES`, (…) each.
 
-    Precisions are smoothed as by sacrebleu's "exp": the k-th order without a match counts as 2^-k matches. A corpus
-    without any match scores 0.
+    Precisions are smoothed as by sacrebleu's "exp": the k-th order without a match counts as 2^-k matches. In a corpus
+    without any match, BLEU and all precisions are 0. The brevity penalty does not depend on matches.
 
     Args:
         sums: (…, 10). Columns 0 to 3 are the numbers of matching n-grams of orders 1 to 4, columns 4 to 7 the numbers

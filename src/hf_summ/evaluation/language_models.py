@@ -32,7 +32,7 @@ from hf_summ.models.layers_language_model import above_percentile, draft_predict
 from hf_summ.models.text_documents import readable
 
 MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"
-# Most tokens that a model reads at once, which bounds memory for models without a maximum length.
+# The largest number of tokens that a model reads at once. It bounds memory for models without a maximum length.
 _LONGEST_CONTEXT = 1024
 # The name of the random words in the rows of tables.
 _RANDOM_WORDS = "random words"
@@ -192,6 +192,8 @@ def acceptance(
     precedes each token.
 
     Args:
+        language_model: the model that judges.
+        text: the text to judge, without special tokens.
         percentiles: p of each judgement, from 0 to 100. A token is accepted if its score is above the p-th percentile.
         progress: called with the number of tokens predicted since the last call.
 
@@ -335,6 +337,7 @@ def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
     """Words drawn uniformly from the whole words of two letters or more in the model's vocabulary, with spaces between.
 
     Args:
+        language_model: the model whose vocabulary has the words.
         count: number of words.
         seed: random seed of the draw.
 
@@ -430,9 +433,10 @@ def compare_language_models(
 def _judge(
     language_model: LanguageModel, samples: Sequence[_Sample], random_text: str, percentiles: Sequence[float]
 ) -> list[JudgedText]:
-    """The rows of a language model; see `compare_language_models` for their order.
+    """The rows of a language model; see `compare_language_models` for the order of the rows.
 
     Args:
+        language_model: the model that judges.
         samples: the texts to judge.
         random_text: the random words.
         percentiles: the percentiles at which tokens are accepted.

@@ -87,7 +87,8 @@ class Measure:
         """The names of the measure's scores, in the order of tables.
 
         Args:
-            rouge_mode: "rouge155" or "rouge_score". Each mode has different types of ROUGE; other measures ignore it.
+            rouge_mode: "rouge155" or "rouge_score". Each mode has different types of ROUGE. Other measures have the
+            same scores in both modes.
         """
         if self.name != "rouge":
             return tuple(self.titles)
@@ -100,24 +101,27 @@ class Measure:
 
 
 def _rouge(predictions: Sequence[str], references: References, settings: Settings) -> dict[str, Scored]:
+    """ROUGE: the mean over the rows of the part that `settings.rouge_part` names, for each type of ROUGE."""
     scores = {}
     for rouge_type, rouge_scores in rouge(predictions, references, settings).items():
-        # One part of ROUGE is the score.
         values = getattr(rouge_scores, settings.rouge_part)
         scores[rouge_type] = mean_over_rows(values)
     return scores
 
 
 def _bleu(predictions: Sequence[str], references: References, settings: Settings) -> dict[str, Scored]:
+    """BLEU of the corpus, with its precisions and brevity penalty."""
     return bleu(predictions, references, settings.language)
 
 
 def _chrf(predictions: Sequence[str], references: References, settings: Settings) -> dict[str, Scored]:
+    """chrF of the corpus, which needs no settings."""
     return chrf(predictions, references)
 
 
 def _bertscore(predictions: Sequence[str], references: References, settings: Settings) -> dict[str, Scored]:
-    # The module is imported here, as it needs torch, which takes seconds to import. No other measure does.
+    """BERTScore: the mean of F over the rows, by the encoder that `settings.metrics` names."""
+    # The module is imported here, as it imports torch, which takes seconds. No other measure needs torch.
     from hf_summ.evaluation.pair_models import bertscore_scores
 
     scores = bertscore_scores(settings.metrics["bertscore"], predictions, references)
@@ -125,6 +129,7 @@ def _bertscore(predictions: Sequence[str], references: References, settings: Set
 
 
 def _novelty(predictions: Sequence[str], sources: Sequence[str], settings: Settings) -> dict[str, Scored]:
+    """Novelty, repetition, copying, compression and length of the predictions beside their sources."""
     return novelty(
         predictions,
         sources,
@@ -136,6 +141,7 @@ def _novelty(predictions: Sequence[str], sources: Sequence[str], settings: Setti
 
 
 def _support(predictions: Sequence[str], sources: Sequence[str], settings: Settings) -> dict[str, Scored]:
+    """The support of the predictions by their sources."""
     return support(predictions, sources, settings.language)
 
 
@@ -214,7 +220,7 @@ def names_of_metrics() -> str:
 
 
 def title_of(score: str) -> str:
-    """The title of a score in tables.
+    """The title of a measure's score, or of training's "perplexity", in tables.
 
     Raises:
         KeyError: no measure has this score.

@@ -100,7 +100,7 @@ def copied_fragments(
 
 
 def align(prediction: str, source: str, language: str, count_punctuation: bool = False) -> Alignment:
-    """Find the words and fragments of a summary that the summary's source has.
+    """Align a summary with its source: which words, runs of words and fragments of the summary the source has.
 
     A source without words matches nothing. Arguments and errors are as for `copied_fragments`.
     """
@@ -131,17 +131,21 @@ def _fragments(
 ) -> list[Fragment]:
     """The fragments of a summary, in the summary's order.
 
+    A fragment begins at the first word that occurs in the source and lies behind the previous fragment. The number of
+    its words is the entry of `matches` for this word.
+
     Args:
         ids: (W,), the id of each word of the summary. A word that the source does not have has the id 0.
         source_ids: (S,), the id of each word of the source.
-        matches: (W,), as `match_lengths` gives them.
+        matches: (W,), for each word of the summary, the length of the longest run that begins there and occurs in the
+            source; see `match_lengths`.
         sentence_of_word: (S,), the index of the sentence of each word of the source.
     """
     fragments = []
-    # Run of words -> the sentences of the source in which it begins. A run may occur many times in both texts, and is
-    # searched only once.
+    # The ids of a run of words -> the sentences of the source in which the run begins. A summary may have the same run
+    # several times, and the source is searched only once for each run.
     sentences_of_run: dict[tuple[int, ...], tuple[int, ...]] = {}
-    # The index of the word behind the last fragment.
+    # The index of the word behind the fragment that was found last.
     end = 0
     for start, length in enumerate(matches):
         if length == 0 or start < end:
@@ -360,7 +364,8 @@ def corpus_statistics(
     Args:
         documents, summaries: (N,) each, one document and its summary per row.
         language: ISO 639 code, which says how words are separated; see `split_words`.
-        unit: what a word is: "words" for the words above, or "spaced" for anything between white space, lowercased.
+        unit: what a word is. "spaced" stands for anything between white space, lowercased. "words", like any other
+            value, stands for the words above.
 
     Returns:
         Statistic -> number, rounded to 4 decimal places:

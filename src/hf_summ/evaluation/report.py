@@ -96,7 +96,7 @@ class Evaluation:
         self._texts = self.systems | {"references": [row[0] for row in references]}
         self._scores = self._scores_of_texts(sources)
         if sources is not None:
-            self._warn_of_wordless(sources)
+            self._note_wordless_sources(sources)
 
     def _rouge_of_systems(self) -> tuple[dict[str, dict[str, Scores]], list[str]]:
         """Compute ROUGE, and collect the warnings about it.
@@ -130,7 +130,7 @@ class Evaluation:
         """
         scores: dict[str, dict[str, Scored]] = {name: {} for name in self._texts}
         with warnings.catch_warnings():
-            # The measures' warnings are left out. They are about sources without words, which `_warn_of_wordless`
+            # The measures' warnings are left out. They are about sources without words, which `_note_wordless_sources`
             # reports once for all texts, with the labels of the rows.
             warnings.simplefilter("ignore", UserWarning)
             for measure in self._measures:
@@ -142,8 +142,8 @@ class Evaluation:
                         scores[name].update(measure.compute(texts, self.references, self.settings))
         return scores
 
-    def _warn_of_wordless(self, sources: Sequence[str]) -> None:
-        """Add a warning to the notes of the report if some sources have no words."""
+    def _note_wordless_sources(self, sources: Sequence[str]) -> None:
+        """Add a sentence to the notes of the report if some sources have no words."""
         wordless_labels = []
         for row, source in enumerate(sources):
             if not split_words(source, self.settings.language):

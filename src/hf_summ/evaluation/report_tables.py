@@ -1,7 +1,7 @@
 """The report of an evaluation as tables in Markdown and LaTeX.
 
 `report_types` says what stands in a report: systems, types of ROUGE such as "rouge2", scores such as "novel1", and
-figures. A figure's part is precision, recall or F of ROUGE.
+figures, which are means with their intervals. A part of ROUGE is its precision, recall or F.
 """
 
 import math
@@ -52,25 +52,28 @@ def as_text(report: Report) -> str:
 def as_latex(report: Report) -> str:
     """The report's scores as a table in LaTeX, and below it how to read the table.
 
-    The table has a row for each system, and a column for each type of ROUGE and each other score.
+    The table has a row for each system, and a column for each type of ROUGE and each other score. A cell has the mean,
+    half the width of its interval, and a dagger if the system differs significantly from the predictions. A mean
+    without an interval stands alone, and `--` stands for a mean that is None. Of ROUGE, the table has only the part in
+    which systems are compared, for example F.
     """
-    part = report["tested"]
+    rouge_part = report["tested"]
     columns = []
     cells_of_systems: dict[str, list[str]] = {}
-    for rouge_type, rouge_figures in report["rouge"].items():
+    for rouge_type, rouge_of_systems in report["rouge"].items():
         columns.append(title_of(rouge_type))
-        for name, figures in rouge_figures.items():
-            is_significant = _is_significant(report, name, rouge_type)
-            cell = latex_figure(figures[part], figures["intervals"][part], is_significant)
+        for name, rouge_figures in rouge_of_systems.items():
+            mean = rouge_figures[rouge_part]
+            interval = rouge_figures["intervals"][rouge_part]
+            cell = latex_figure(mean, interval, _is_significant(report, name, rouge_type))
             cells_of_systems.setdefault(name, []).append(cell)
-    for score, score_figures in report["measures"].items():
+    for score, score_of_systems in report["measures"].items():
         columns.append(title_of(score))
-        for name, figures in score_figures.items():
-            is_significant = _is_significant(report, name, score)
-            cell = latex_figure(figures["mean"], figures["interval"], is_significant)
+        for name, score_figures in score_of_systems.items():
+            cell = latex_figure(score_figures["mean"], score_figures["interval"], _is_significant(report, name, score))
             cells_of_systems.setdefault(name, []).append(cell)
     rows = {_system_title(report, name): cells for name, cells in cells_of_systems.items()}
-    legend = rf"{_LETTERS[part]} of ROUGE, $\pm$ half the width of the 95\% bootstrap interval."
+    legend = rf"{_LETTERS[rouge_part]} of ROUGE, $\pm$ half the width of the 95\% bootstrap interval."
     if report["differences"]:
         legend += rf" $\dagger$ differs significantly from {latex_text(report['name'])}."
         legend += f" {latex_text(_rule_line(report))}"
@@ -89,7 +92,8 @@ def _is_significant(report: Report, name: str, score: str) -> bool:
 def _scores_table(report: Report) -> _Table:
     """The table of ROUGE and the other scores: a row for each score and system.
 
-    It has a column of the systems' names only if there are several systems.
+    The table has a column of the systems' names only if there are several systems. A type of ROUGE has F, precision and
+    recall, each with its interval. Any other score has one mean and its interval.
     """
     has_names = len(report["differences"]) > 0
     columns = ["Metric"]
@@ -98,22 +102,22 @@ def _scores_table(report: Report) -> _Table:
     columns.append("F or mean" if report["measures"] else "F")
     columns.extend(["95% interval", "P", "95% interval", "R", "95% interval"])
     rows = []
-    for rouge_type, rouge_figures in report["rouge"].items():
-        for name, figures in rouge_figures.items():
+    for rouge_type, rouge_of_systems in report["rouge"].items():
+        for name, rouge_figures in rouge_of_systems.items():
             row = [title_of(rouge_type)]
             if has_names:
                 row.append(_system_title(report, name))
             for part in _LETTERS:
-                row.append(f"{figures[part]:.2f}")
-                row.append(shown_interval(figures["intervals"][part], ".2f"))
+                row.append(f"{rouge_figures[part]:.2f}")
+                row.append(shown_interval(rouge_figures["intervals"][part], ".2f"))
             rows.append(row)
-    for score, score_figures in report["measures"].items():
-        for name, figures in score_figures.items():
+    for score, score_of_systems in report["measures"].items():
+        for name, score_figures in score_of_systems.items():
             row = [title_of(score)]
             if has_names:
                 row.append(_system_title(report, name))
-            row.append(_shown_mean(report, name, score, figures["mean"]))
-            row.append(shown_interval(figures["interval"], ".2f"))
+            row.append(_shown_mean(report, name, score, score_figures["mean"]))
+            row.append(shown_interval(score_figures["interval"], ".2f"))
             # Only ROUGE has precision and recall, and their intervals.
             row.extend(["-", "-", "-", "-"])
             rows.append(row)

@@ -131,13 +131,17 @@ class RougeSettings:
     use_stemmer: bool = True
 
     def __post_init__(self):
+        """Check the settings; the class names the errors."""
         check_choice("`rouge_mode`", self.rouge_mode, ROUGE_MODES)
         for rouge_type in self.rouge_types or ():
             if rouge_type == "rougeLsum" and self.rouge_mode == "rouge155":
-                raise ValueError("ROUGE type rougeLsum of rouge-score is rougeL here, which compares sentences: use it")
+                raise ValueError(
+                    "ROUGE type rougeLsum of rouge-score is rougeL here, which compares by sentence: use rougeL"
+                )
             check_choice("ROUGE type", rouge_type, _COUNTERS_OF_MODES[self.rouge_mode])
         check_choice("`sentences`", self.sentences, ("split", "lines"))
-        check_choice("`several`", self.of_several, get_args(Several))
+        if self.several is not None:
+            check_choice("`several`", self.several, get_args(Several))
         check_units(self.units, self.language)
         if self.byte_limit is not None and self.word_limit is not None:
             raise ValueError("`byte_limit` and `word_limit` exclude each other: set only one")
@@ -366,5 +370,5 @@ def _lines_in_bytes(text: str, split: Splitter) -> list[bytes]:
 
 
 def _decoded(line: bytes) -> str:
-    """The sentence as text, in which a sign that separates words stands for each byte outside ASCII."""
+    """The sentence as text, in which each byte outside ASCII becomes U+FFFD, a sign that separates words."""
     return line.decode("ascii", "replace")

@@ -116,8 +116,8 @@ def combined_scores(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scor
     Args:
         counts: (3, P), as from `count_matches`.
         sizes: (N,), the number of references of each row, at least 1.
-        several: how the pairs of a row are combined. "pooled" sums the counts of all pairs. "best" takes the counts of
-            the pair with the highest F, or of the first of several such pairs.
+        several: how the pairs of a row are combined. "pooled" sums the counts of all pairs. "best", like any other
+            value, takes the counts of the pair with the highest F, or of the first of several such pairs.
     """
     # The index of each row's first pair.
     starts = np.cumsum(sizes) - sizes

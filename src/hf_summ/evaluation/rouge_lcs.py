@@ -86,24 +86,27 @@ def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def lcs_positions(
     ids: np.ndarray, references: np.ndarray, predictions: np.ndarray, traced: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Find the positions of references that are on the LCS with the prediction, in groups of similar pairs.
+    """Find the positions of references that are on the LCS with the prediction, and yield them as flags.
 
-    A column of a pair's dynamic program is one integer whose bit i says that position i of the reference extends the
-    LCS (Hyyrö 2004). ROUGE-1.5.5 and rouge-score trace back diagonally at equal words, otherwise up where position i
-    adds nothing, otherwise left. So the next position visited in a column is the highest position below that extends
-    the LCS or has an equal word. An array holds the columns of many pairs; only references of more than 64 words need
-    Python's integers.
+    The table of a pair's dynamic program has a row for each position of the reference, and a column for each word of
+    the prediction. A cell has the length of the LCS of the words up to its row and the words up to its column. A
+    position extends the LCS in a column if its cell is larger than the cell of the position before. A column is stored
+    as one integer, whose bit i says whether position i extends the LCS (Hyyrö 2004).
+
+    An array holds the same column of many pairs. A reference of more than 64 words needs an integer of Python instead,
+    and its pair is computed alone. So are the pairs of a group that has only a few.
 
     Args:
         ids: (W,), the ids of the words of all sequences.
-        references: (2, N), start and number of words of each pair's reference.
-        predictions: (2, N), start and number of words of each pair's prediction.
-        traced: whether the positions must be those of the LCS that ROUGE-1.5.5 chooses. If not, only their number is
-            right, which is faster.
+        references: (2, N), the span of each pair's reference: its start in `ids`, and its number of words.
+        predictions: (2, N), the span of each pair's prediction.
+        traced: whether the positions must be those of the LCS that ROUGE-1.5.5 chooses; see `_traced`. If false, only
+            the number of positions is right, which is faster.
 
     Yields:
-        The indices of n pairs, (n,), and their flags, (n, width), 1 at positions on the LCS. Each pair is yielded once,
-        and width is at least the length of the n references. Positions behind the end of a reference are 0.
+        The indices of n pairs, (n,), and the flags of these pairs, (n, width): 1 at the positions on the LCS, and 0 at
+        the other positions and behind the end of a reference. The width is at least the number of words of each of
+        these references. Each pair is yielded once, in an order that depends on the lengths of the sequences.
     """
     # With this padding, as many words as the largest width follow the start of every reference.
     ids = np.pad(ids.astype(np.int32), (0, _WIDTHS[-1]))
@@ -135,8 +138,10 @@ def _matched(ids: np.ndarray, references: np.ndarray, predictions: np.ndarray, w
     """The flags of many pairs, (n, width); see `lcs_positions`.
 
     Args:
-        references, predictions: (2, n), start and number of words of each. The longest prediction is the first.
+        ids: the ids of the words of all sequences, with padding behind the last sequence.
+        references, predictions: (2, n), the span of each sequence. The longest prediction is the first.
         width: bits of an integer, at least as many as each reference has words.
+        traced: as for `lcs_positions`.
     """
     reference_starts, reference_lengths = references
     prediction_starts, prediction_lengths = predictions
@@ -159,7 +164,13 @@ def _matched(ids: np.ndarray, references: np.ndarray, predictions: np.ndarray, w
 
 
 def _traced(columns: list[tuple[np.ndarray, np.ndarray]], positions: np.ndarray, width: int) -> np.ndarray:
-    """Trace the LCSs of n pairs back through their columns, and give the bits of the positions on them, (n,).
+    """Trace the LCSs of n pairs back through the columns, and give the bits of the positions on these LCSs, (n,).
+
+    The path through a pair's table begins at the last position of the last column, as in ROUGE-1.5.5 and rouge-score.
+    At equal words, the position is on the LCS, and the path goes on at the position before, in the column before.
+    At other words, it goes to the position before if the current position does not extend the LCS, and otherwise to
+    the column before. So the path leaves a column at the highest position that it can reach there and that has an equal
+    word or extends the LCS.
 
     Args:
         columns: for each word of the predictions, two integers of each pair that has the word: the bits of the
@@ -168,16 +179,19 @@ def _traced(columns: list[tuple[np.ndarray, np.ndarray]], positions: np.ndarray,
         width: bits of an integer.
     """
     matched = np.zeros_like(positions)
-    below = positions
+    # The bits of the positions that the path can still reach.
+    reachable = positions
     for equal, extends in reversed(columns):
         pairs = len(equal)
-        # The highest bit is the next position that is visited. After these shifts, all bits up to it are set.
-        visited = (equal | extends) & below[:pairs]
+        # The highest bit is the position at which the path leaves the column. After these shifts, all bits up to this
+        # position are set.
+        up_to_exit = (equal | extends) & reachable[:pairs]
         for power in range(width.bit_length() - 1):
-            visited |= visited >> (1 << power)
-        match = (visited ^ visited >> 1) & equal
+            up_to_exit |= up_to_exit >> (1 << power)
+        match = (up_to_exit ^ up_to_exit >> 1) & equal
         matched[:pairs] |= match
-        below[:pairs] = visited ^ match
+        # A position that is not matched can be reached again in the column before.
+        reachable[:pairs] = up_to_exit ^ match
     return matched
 
 
@@ -196,6 +210,7 @@ def _matched_single(reference: list[int], prediction: list[int], traced: bool) -
 
     Args:
         reference, prediction: the ids of the words.
+        traced: as for `lcs_positions`.
     """
     # Word -> the bits of its positions in the reference.
     positions: dict[int, int] = {}
@@ -222,7 +237,7 @@ def _matched_single(reference: list[int], prediction: list[int], traced: bool) -
 
 
 def _traced_single(columns: list[tuple[int, int]], all_positions: int) -> int:
-    """Trace the LCS of a single pair back through its columns, and give the bits of the positions on it.
+    """Trace the LCS of a single pair back through the columns, as `_traced` does; return the bits of its positions.
 
     Args:
         columns: for each word of the prediction, the bits of the positions of equal words, and of the positions that
@@ -230,15 +245,16 @@ def _traced_single(columns: list[tuple[int, int]], all_positions: int) -> int:
         all_positions: the bits of all positions of the reference.
     """
     matched = 0
-    below = all_positions
+    # The bits of the positions that the path can still reach.
+    reachable = all_positions
     for equal, extends in reversed(columns):
-        candidates = (equal | extends) & below
+        candidates = (equal | extends) & reachable
         if candidates == 0:
             break
-        visited = candidates.bit_length() - 1
-        # A visited position stays a candidate unless it is matched.
-        below = (1 << visited + 1) - 1
-        if equal >> visited & 1:
-            matched |= 1 << visited
-            below = (1 << visited) - 1
+        # The path leaves the column at the highest candidate, which can be reached again unless it is matched.
+        position = candidates.bit_length() - 1
+        reachable = (1 << position + 1) - 1
+        if equal >> position & 1:
+            matched |= 1 << position
+            reachable = (1 << position) - 1
     return matched

@@ -3,7 +3,7 @@
 Two words match if they have the same id. A line is a sentence that ROUGE-L compares.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,8 +18,12 @@ Splitter = Callable[[str], list[str]]
 # If a reader knows more words than this, it forgets its vocabulary. So ids stay small: the ids of two words, the index
 # of a pair of texts and the index of a side of the pair fit into one integer of 63 bits.
 _VOCABULARY = 1 << 20
-# The token that stands for a line end between the words of a text.
+# The token that stands for a line end between the words of a text. No word is equal to it: English words have only
+# letters and digits, and the words of other languages are strings, not bytes.
 END = b"|"
+# Splits lines of text into their words, which are bytes in English and strings in other languages. `END` follows each
+# line, and may be missing after the last line.
+Tokenize = Callable[[str], Sequence[bytes | str]]
 
 
 @dataclass(frozen=True)
@@ -64,15 +68,15 @@ class Reader(dict[bytes | str, int]):
     same id. A word is added when it is looked up first. The id of `END` is 0.
 
     Args:
-        tokens: splits a text into words, with `END` for each line end.
-        stem: maps a word to its stem; None leaves words unchanged.
+        tokens: splits lines of text into their words, with `END` between lines.
+        stem: maps an English word to its stem; None leaves words unchanged.
         split: splits a text into sentences.
         split_for_lcs: splits a text into the sentences that ROUGE-L compares; `split` by default.
     """
 
     def __init__(
         self,
-        tokens: Callable[[str], list],
+        tokens: Tokenize,
         stem: Callable[[str], str] | None,
         split: Splitter,
         split_for_lcs: Splitter | None = None,
@@ -121,7 +125,7 @@ class Reader(dict[bytes | str, int]):
             all_lines.extend(lines_of_text)
             lines_per_text.append(len(lines_of_text))
         tokens = self._tokens("\n".join(all_lines))
-        # `map` is faster than a loop, and this line reads every word.
+        # This looks up the id of every word, for which `map` is faster than a loop.
         ids = np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
         # The id of `END` is 0.
         is_word = ids > 0
@@ -172,17 +176,18 @@ def sentence_splitter(language: str, sentences: str) -> Splitter:
 
 
 def foreign_reader(language: str, units: str, split: Splitter) -> Reader:
-    """The reader of texts in a language other than English, whose words are not stemmed.
+    """The reader of texts in a language other than English. Words are not stemmed.
 
     Args:
         language, units: as for `hf_summ.evaluation.words.split_words`, which finds the words.
         split: splits a text into sentences.
     """
 
-    def tokens(text: str) -> list[str | bytes]:
-        words: list[str | bytes] = []
+    def tokens(text: str) -> list[bytes | str]:
+        words: list[bytes | str] = []
         for line in text.split("\n"):
             words.extend(split_words(line, language, units))
+            # The reader counts the line ends before a word, so the one after the last line has no effect.
             words.append(END)
         return words
 

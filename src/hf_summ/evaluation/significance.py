@@ -59,7 +59,8 @@ class Comparison(Interval):
 
     Attributes:
         p_value: the two-sided p-value: twice the share of resamples in which the difference is 0 or has the opposite
-            sign, at most 1. The examples themselves count as one more such resample, so the p-value is never 0.
+            sign, at most 1. The examples themselves count as one more such resample, so the p-value is never 0. It is 1
+            for a single example.
     """
 
     p_value: float = 1.0
@@ -115,7 +116,7 @@ def paired_bootstrap(
         resamples, confidence, seed, measure: as for `bootstrap_interval`.
 
     Raises:
-        ValueError: see `bootstrap_interval`; or both scores have different shapes.
+        ValueError: as for `bootstrap_interval`, or the scores of the two systems have different shapes.
     """
     paired = _paired_statistics(scores_a, scores_b, measure)
     difference = float(paired.difference())
@@ -232,10 +233,10 @@ def sign_test(wins: int, losses: int) -> float:
         wins, losses: the numbers of wins and of losses, without ties.
     """
     tosses = wins + losses
-    # The number of outcomes in which the rarer of both is as rare as here or rarer.
+    # The number of ways in which wins and losses may fall so that the rarer result is as rare as here or rarer.
     as_rare = 0
-    for rarer in range(min(wins, losses) + 1):
-        as_rare += math.comb(tosses, rarer)
+    for rarer_results in range(min(wins, losses) + 1):
+        as_rare += math.comb(tosses, rarer_results)
     return min(1.0, 2 * as_rare / 2**tosses)
 
 
@@ -314,8 +315,8 @@ def _paired_statistics(scores_a: Rows, scores_b: Rows, measure: MeasureOfSums | 
     system b are zeros.
 
     Raises:
-        ValueError: scores are empty or not finite, have another shape than the measure needs, or both have different
-            shapes.
+        ValueError: the scores of a system are empty, not finite or of another shape than the measure needs, or the
+            scores of the two systems have different shapes.
     """
     a = _statistics("scores_a", scores_a, measure)
     b = _statistics("scores_b", scores_b, measure)
@@ -365,6 +366,8 @@ def _resampled(tables: Sequence[np.ndarray], measure: MeasureOfSums, resamples: 
 
 def _values(measure: MeasureOfSums, sums: np.ndarray) -> np.ndarray:
     """The values of a measure, which must be finite: sums (…, K) -> values (…).
+
+    Sums (K,) are those of the corpus, and sums (R, K) those of R resamples.
 
     Raises:
         ValueError: the measure gives values of another shape, or values that are not finite.

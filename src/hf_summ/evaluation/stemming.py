@@ -79,8 +79,8 @@ def wordnet_exceptions() -> dict[str, str]:
 def stem(word: str) -> str:
     """The form under which ROUGE-1.5.5 with the flag `-m` counts a lowercased word.
 
-    It is the base form in WordNet's exception lists, or else the stem. Words of fewer than four letters stay as they
-    are.
+    This form is the base form in WordNet's exception lists, or else the stem. Words of fewer than four letters stay as
+    they are.
     """
     if len(word) < _MIN_LETTERS:
         return word
@@ -91,7 +91,10 @@ def stem(word: str) -> str:
 
 
 def porter_stem(word: str) -> str:
-    """The stem of a lowercased word of at least 3 letters, as the function `stem` of the script gives it."""
+    """The stem of a lowercased word of at least 3 letters, without exception lists.
+
+    The result is that of the script's function `stem`.
+    """
     if word[0] == "y":
         # An initial y is a consonant. As a capital, every pattern treats it as such.
         word = "Y" + word[1:]

@@ -139,7 +139,7 @@ def _supported_share(units: Sequence[set[str]], source_stems: Sequence[set[str]]
 
 @lru_cache(maxsize=1 << 18)
 def _stem(word: str) -> str:
-    """The stem of a lowercased English word; short words are stems."""
+    """The stem of a lowercased English word. A word of fewer than four letters is its own stem."""
     if len(word) < _MIN_LETTERS:
         return word
     return porter_stem(word)

@@ -281,6 +281,8 @@ def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
 def without_tags(text: str, tag: re.Pattern[str]) -> str:
     """The text with line ends in place of tags; a text without tags stays as it is.
 
+    Sentences are stripped of white space at their ends, and blank sentences are left out.
+
     Args:
         tag: the pattern of a tag, from `tag_pattern`.
     """
@@ -333,7 +335,7 @@ def _read(file: str, kind: Kind, reading: RowReading, taken: str | None) -> Text
         kind: predictions, references or documents.
 
     Raises:
-        ValueError: as `read_predictions`, or plain text has a named column.
+        ValueError: as for `read_predictions`, or `reading` names a column for a file of plain text.
     """
     is_folder = _is_folder_of_texts(file)
     if is_folder or extension_of(file) == ".txt":

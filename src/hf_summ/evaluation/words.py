@@ -44,7 +44,7 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
             script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters. Other
             spellings stay different, as in sacreBLEU: ß and ss, full and half width, words with and without tatweel.
         units: the units of languages other than English. "words" are the words above; "lcsts" are the characters that
-            DRGD's program compares, without space, most digits and punctuation. English ignores it.
+            DRGD's program compares, without space, most digits and punctuation. For English, `units` has no effect.
 
     Raises:
         TypeError: `text` or `language` is not a string.
@@ -109,8 +109,8 @@ def check_lengths(**lists: Sequence) -> None:
     """Check two lists, which are given by name, such as `check_lengths(predictions=…, sources=…)`.
 
     Raises:
-        TypeError: one of both is not a list.
-        ValueError: their lengths differ, or both are empty.
+        TypeError: a value is not a list.
+        ValueError: the lengths of the lists differ, or both lists are empty.
     """
     for name, values in lists.items():
         check_list(name, values)
@@ -126,8 +126,8 @@ def check_pairs(**texts: Sequence[str]) -> None:
     """Check two lists of texts, which are given by name, such as `check_pairs(predictions=…, sources=…)`.
 
     Raises:
-        TypeError: one of both is not a list, or a value is not a string.
-        ValueError: their lengths differ, or both are empty.
+        TypeError: a value is not a list, or an item of a list is not a string.
+        ValueError: the lengths of the lists differ, or both lists are empty.
     """
     check_lengths(**texts)
     for name, values in texts.items():
@@ -172,30 +172,36 @@ def _check_string(text: object, position: int) -> None:
 
 
 def warn_of_wordless(
-    rows: Sequence[int], texts: str, number: int, result: str, language: str, required: bool = True, stacklevel: int = 3
+    wordless_rows: Sequence[int],
+    noun: str,
+    total: int,
+    effect: str,
+    language: str,
+    required: bool = True,
+    stacklevel: int = 3,
 ) -> None:
-    """Warn of the rows whose texts have no words; without such rows, nothing happens.
+    """Warn of the rows whose texts have no words, if there are any.
 
     Args:
-        rows: the numbers of the rows whose texts have no words, counted from 0.
-        texts: what the texts are, such as "sources".
-        number: how many texts there are in total.
-        result: what happens to texts without words, such as "are left out".
+        wordless_rows: the numbers of the rows whose texts have no words, counted from 0.
+        noun: what the texts are called, such as "sources".
+        total: how many texts there are, with and without words.
+        effect: what happens to texts without words, such as "are left out".
         language: ISO 639 code of the texts, for the message.
         required: whether at least one text must have words.
         stacklevel: as in `warnings.warn`; 3 is the caller's caller.
 
     Raises:
-        ValueError: no text has any words, and `required` is true.
+        ValueError: no text has any words, or there are no texts at all, and `required` is true.
 
     Warns:
         UserWarning: some texts have no words.
     """
-    if required and len(rows) == number:
-        raise ValueError(no_words_message(f"none of the {number} {texts} has any words", language))
-    if rows:
-        listed = first_of(rows)
-        finding = f"{len(rows)} of {number} {texts} have no words and {result}: rows {listed}, counted from 0"
+    if required and len(wordless_rows) == total:
+        raise ValueError(no_words_message(f"none of the {total} {noun} has any words", language))
+    if wordless_rows:
+        listed = first_of(wordless_rows)
+        finding = f"{len(wordless_rows)} of {total} {noun} have no words and {effect}: rows {listed}, counted from 0"
         warnings.warn(no_words_message(finding, language), stacklevel=stacklevel)
 
 
