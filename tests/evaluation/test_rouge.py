@@ -195,4 +195,9 @@ def test_impossible_settings_are_an_error(options, message):
 @pytest.mark.parametrize("language", ["Klingon", ""])
 def test_unknown_languages_are_an_error(language):
     with pytest.raises(ValueError, match=f"`language` is '{language}', but must be an ISO 639 code"):
-        rouge_rows(["a"], ["a"], language=language)
+        RougeSettings(language=language)
+
+
+def test_a_language_that_is_no_string_is_an_error():
+    with pytest.raises(TypeError, match="`language` must be a string"):
+        RougeSettings(language=None)

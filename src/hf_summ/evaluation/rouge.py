@@ -16,6 +16,7 @@ import numpy as np
 
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import check_choice, one_line
+from hf_summ.data.languages import language_code
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.rouge_counts import (
     Scores,
@@ -142,6 +143,8 @@ class RougeSettings:
         check_choice("`sentences`", self.sentences, ("split", "lines"))
         if self.several is not None:
             check_choice("`several`", self.several, get_args(Several))
+        # This raises the errors of an unknown language, which the following checks read only in some cases.
+        language_code(self.language)
         check_units(self.units, self.language)
         if self.byte_limit is not None and self.word_limit is not None:
             raise ValueError("`byte_limit` and `word_limit` exclude each other: set only one")
