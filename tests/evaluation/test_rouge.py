@@ -192,6 +192,11 @@ def test_impossible_settings_are_an_error(options, message):
         RougeSettings(**options)
 
 
+def test_a_string_of_types_is_an_error():
+    with pytest.raises(TypeError, match="`rouge_types` must be a list, but is str: 'rouge1'"):
+        RougeSettings(rouge_types="rouge1")
+
+
 @pytest.mark.parametrize("language", ["Klingon", ""])
 def test_unknown_languages_are_an_error(language):
     with pytest.raises(ValueError, match=f"`language` is '{language}', but must be an ISO 639 code"):

@@ -31,7 +31,7 @@ from hf_summ.evaluation.rouge_lcs import sequence_lcs, summary_lcs
 from hf_summ.evaluation.rouge_words import Reader, Splitter, foreign_reader, read_words, sentence_splitter
 from hf_summ.evaluation.stemming import stem
 from hf_summ.evaluation.words import check_rows, check_units, is_english, warn_of_script
-from hf_summ.models.checks import check_integer
+from hf_summ.models.checks import check_integer, check_list
 from hf_summ.models.text_documents import readable
 
 # In each mode, type of ROUGE -> the function that counts the units of the type.
@@ -91,7 +91,7 @@ class RougeSettings:
             "rouge_score", by WordNet's exception lists and Porter's stemmer (`-m`) in "rouge155".
 
     Raises:
-        TypeError: `language` is not a string.
+        TypeError: `language` is not a string, or `rouge_types` is not a list or a tuple.
         ValueError: a choice or the language is unknown; both limits are set; a limit is below 1, or the mode or the
             language has no such limit.
     """
@@ -134,6 +134,8 @@ class RougeSettings:
     def __post_init__(self):
         """Check the settings; the class names the errors."""
         check_choice("`rouge_mode`", self.rouge_mode, ROUGE_MODES)
+        if self.rouge_types is not None:
+            check_list("rouge_types", self.rouge_types)
         for rouge_type in self.rouge_types or ():
             if rouge_type == "rougeLsum" and self.rouge_mode == "rouge155":
                 raise ValueError(
