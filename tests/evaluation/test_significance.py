@@ -255,3 +255,18 @@ def test_examples_to_decide_by_hand():
     assert examples_to_decide([0, 0]) == math.inf
     # and without a spread any
     assert examples_to_decide([1, 1]) == 0
+
+
+@pytest.mark.parametrize(
+    ("differences", "message"),
+    [
+        ([], r"`differences` has shape \(0,\), but must have one number for each of at least one example"),
+        ([0.5], "`differences` has one number, but needs at least two"),
+        ([0.0], "`differences` has one number, but needs at least two"),
+        ([0.5, math.nan, 1.0], "`differences` contains nan in row 1: omit examples without a score"),
+        ([0.5, math.inf], "`differences` contains inf in row 1: omit examples without a score"),
+    ],
+)
+def test_differences_without_a_mean_and_deviation_are_an_error(differences, message):
+    with pytest.raises(ValueError, match=message):
+        examples_to_decide(differences)

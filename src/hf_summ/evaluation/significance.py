@@ -403,9 +403,11 @@ def examples_to_decide(differences: Rows, power: float = 0.8, confidence: float 
         confidence: percentage, 100 minus the test's level of significance.
 
     Raises:
-        ValueError: there are fewer than two differences, or one of them is NaN.
+        ValueError: there are fewer than two differences, or a difference is not finite.
     """
-    values = np.asarray(differences, dtype=np.float64)
+    values = _statistics("differences", differences, None)[:, 0]
+    if len(values) < 2:
+        raise ValueError("`differences` has one number, but needs at least two, as their deviation is estimated")
     # Differences that cancel out may leave a rounding error in place of a mean of 0.
     if abs(values.mean()) <= 1e-12 * np.abs(values).mean():
         return math.inf
