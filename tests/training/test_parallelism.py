@@ -72,7 +72,7 @@ def test_shards_give_the_losses_of_one_process(settings, tmp_path):
 
     checkpoint = tmp_path / "shards" / "checkpoint-3"
     assert checkpoint_problem(checkpoint) is None
-    with pytest.raises(ValueError, match="its weights are in shards, which only training reads"):
+    with pytest.raises(ValueError, match="its weights are in shards of FSDP, which only training reads"):
         average_checkpoints(checkpoint.parent, tmp_path / "mean", last=2)
     (checkpoint / "pytorch_model_fsdp_0" / ".metadata").unlink()
     assert checkpoint_problem(checkpoint) == "its pytorch_model_fsdp_0 is incomplete"

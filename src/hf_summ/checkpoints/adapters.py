@@ -37,8 +37,8 @@ from hf_summ.runtimes.folders import load_exported
 if TYPE_CHECKING:
     from peft import PeftModel
 
-# While transformers loads a model, it replaces functions of torch. Without this lock, loading in several threads could
-# leave weights unset.
+# While transformers loads a model, it replaces functions of torch. Without this lock, several threads that load models
+# at once could leave weights unset.
 _LOADING = RLock()
 WEIGHTS = "adapter_model.safetensors"
 _PICKLED_WEIGHTS = "adapter_model.bin"
@@ -88,7 +88,10 @@ class Adapter:
         return GenerationConfig.from_pretrained(Path(file).parent)
 
     def restore_settings(self, config: PreTrainedConfig) -> None:
-        """Set the base's configuration to the values that were saved with the adapter, if any were."""
+        """Set the base's configuration to the values that were saved with the adapter, in place.
+
+        A value in `_SETTINGS` that was not saved is removed. If the adapter has no `SETTINGS_FILE`, nothing changes.
+        """
         file = _file(self.start, SETTINGS_FILE)
         if file is None:
             return
@@ -145,7 +148,7 @@ class Adapter:
 def save_settings(model: PreTrainedModel, folder: Path) -> None:
     """Write two files to an adapter's folder: the generation config, and what `restore_settings` reads."""
     model.generation_config.save_pretrained(folder)
-    # only what the config itself holds, without the defaults of its class
+    # `vars` has the values that the configuration itself holds, without the defaults of its class.
     values = vars(model.config)
     settings = {}
     for name in _SETTINGS:
@@ -157,11 +160,15 @@ def save_settings(model: PreTrainedModel, folder: Path) -> None:
 def find_adapter(arguments: ModelArguments, local_files_only: bool = False) -> Adapter | None:
     """The adapter at `model_name_or_path`, or None for a whole model.
 
-    The adapter's configuration names the base model and its revision.
+    The adapter's configuration names the base model and the base's revision, "main" by default.
+
+    Args:
+        arguments: the arguments that name the checkpoint.
+        local_files_only: whether the files of a repository are taken from the cache, without a download.
 
     Raises:
-        ValueError: PEFT cannot read its configuration, or it names no base model.
-        ImportError: PEFT is not installed.
+        ValueError: PEFT cannot read the adapter's configuration, or the configuration names no base model.
+        ImportError: the checkpoint is an adapter, but PEFT is not installed.
     """
     name = arguments.model_name_or_path
     # The folder of a whole model may contain an adapter too.
@@ -204,7 +211,7 @@ def takes(model: object, name: str) -> bool:
 
 
 def _file(arguments: ModelArguments, name: str) -> str | None:
-    """The path of a checkpoint's file, or None if it has no such file."""
+    """The path of a checkpoint's file, or None if the checkpoint has no such file or cannot be reached."""
     try:
         return cached_file(arguments.model_name_or_path, name, **arguments.hub)
     except OSError:
@@ -223,12 +230,13 @@ def import_peft(feature: str) -> ModuleType:
     return import_extra("peft", f"{feature}: needs PEFT", "lora")
 
 
-def _weights_problem(loaded: Mapping[str, Collection[str]], tied: Collection[str]) -> str | None:
+def _loading_problem(loaded: Mapping[str, Collection[str]], tied: Collection[str]) -> str | None:
     """Describe missing or unused weights in transformers' loading info; None if there are none.
 
     Args:
-        loaded: the loading info, which has collections of names as `missing_keys` and `unexpected_keys`.
-        tied: names of weights that are loaded under another name, and are therefore left out.
+        loaded: the loading info. Its `missing_keys` are the names of weights that the checkpoint lacks, and its
+            `unexpected_keys` the names of weights that the model lacks.
+        tied: names of weights that are loaded under another name, and are therefore no problem.
     """
     missing = set(loaded["missing_keys"]).difference(tied)
     if missing:
@@ -247,7 +255,7 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
-        """Load a model by name.
+        """Load a model, an adapter on its base model, or exported graphs by name.
 
         The model of an adapter has the attribute `adapter_name`, and `adapter_processor` if the adapter has a
         processor. A model of our architectures has the attribute `weights_problem`, which describes missing or unused
@@ -255,6 +263,10 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
 
         Raises:
             UnusableAdapterError: the adapter lacks weights, or does not fit its base.
+            ValueError: the adapter's configuration cannot be read, or names no base model; or the model cannot be
+                loaded.
+            ImportError: the checkpoint is an adapter, but PEFT is not installed.
+            OSError: there is no such checkpoint, or a file of the checkpoint cannot be read.
         """
         if kwargs.get("revision") is not None:
             # `pipeline` passes a subclass of str that also has a commit. For an adapter, this is a commit of its base.
@@ -281,12 +293,18 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
 
     @classmethod
     def _load_whole_model(cls, name: str, *args, **kwargs) -> PreTrainedModel:
-        """Load a model that is no adapter, and describe missing or unused weights if it is of our architectures."""
+        """Load a model that is no adapter, and describe missing or unused weights if it is of our architectures.
+
+        Args:
+            name: a folder or a name on the Hub.
+            args, kwargs: further arguments of `from_pretrained`.
+        """
         kwargs["output_loading_info"] = True
         model, loaded = super().from_pretrained(name, *args, **kwargs)
-        # Models of other architectures lack weights that they do not need.
+        # Only models of our architectures have `hub_settings`. A checkpoint of another architecture may lack weights
+        # that its model does not need, so missing weights are no problem there.
         if hasattr(model, "hub_settings"):
-            model.weights_problem = _weights_problem(loaded, model.all_tied_weights_keys)
+            model.weights_problem = _loading_problem(loaded, model.all_tied_weights_keys)
         return model
 
     @classmethod

@@ -1,7 +1,7 @@
 """Flags of the recipe and of the commands that summarize.
 
-They are the settings of `generate()`, and those of the extractive stage, which selects sentences of a document for the
-model to read.
+The flags are the settings of `generate()`, and the settings of the extractive stage, which selects sentences of a
+document for the model to read.
 """
 
 import dataclasses

@@ -16,7 +16,7 @@ MODEL_WEIGHTS = "model.safetensors"
 WEIGHTS = (MODEL_WEIGHTS, ADAPTER_WEIGHTS)
 INDEX = "model.safetensors.index.json"
 _FOLDER = re.compile(r"^checkpoint-(\d+)$")
-# FSDP2 writes shards of the weights to this folder, and this file in it last.
+# Training with FSDP2 writes the weights in shards, one for each process, to this folder. It writes this file last.
 _SHARDS = "pytorch_model_fsdp_0"
 _SHARDS_END = ".metadata"
 
@@ -40,7 +40,8 @@ def checkpoint_problem(folder: str | os.PathLike) -> str | None:
 def _state_problem(folder: Path) -> str | None:
     """The problem with the trainer's state in a checkpoint folder, or None.
 
-    The trainer writes its state last, so a checkpoint without it is incomplete.
+    The trainer writes its state last, so a checkpoint without a state is incomplete. If the folder's name has a
+    step, as in checkpoint-500, the state must have the same step.
     """
     try:
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
@@ -58,7 +59,7 @@ def _state_problem(folder: Path) -> str | None:
 def weights_problem(folder: str | os.PathLike) -> str | None:
     """The problem with the weights in a folder, or None if there is none.
 
-    The problem is that there are no weights, that a file cannot be read, or that weights contain NaN or infinity, or
+    It is a problem if there are no weights, if a file cannot be read, if weights contain NaN or infinity, or if weights
     are integers although the model is not quantized.
 
     Args:
@@ -123,8 +124,10 @@ def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
 def weight_files(folder: Path) -> list[Path]:
     """The files of safetensors with the weights in a folder.
 
+    If the weights are divided into several files, an index names these files. Whether they exist is not checked.
+
     Raises:
-        ValueError: there are no such files, or the index of several files cannot be read.
+        ValueError: the index cannot be read; or there is no index, and no file with all weights.
     """
     index = folder / INDEX
     if index.exists():
@@ -138,7 +141,7 @@ def weight_files(folder: Path) -> list[Path]:
         if (folder / name).exists():
             return [folder / name]
     if (folder / _SHARDS).is_dir():
-        raise ValueError("its weights are in shards, which only training reads")
+        raise ValueError("its weights are in shards of FSDP, which only training reads")
     expected = MODEL_WEIGHTS
     if (folder / ADAPTER_CONFIG_NAME).exists():
         expected = ADAPTER_WEIGHTS

@@ -40,7 +40,7 @@ _SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
 # Key with the name of a pre-trained part, such as a BERT -> key with the part's configuration. A checkpoint that has
 # the weights of the part has this configuration too.
 _CONFIG_KEYS_OF_PARTS = {"bert_name": "bert_config", "masked_lm_name": "masked_lm_config"}
-# Flags that may name the checkpoint of the processor; the first that is set does.
+# The flags that may name the checkpoint of the processor. The first of them that is set names it.
 _PROCESSOR_FLAGS = ("tokenizer_name", "model_name_or_path", "config_name")
 
 
@@ -107,7 +107,9 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
     """The configuration of the checkpoint or of `config_name`, or the defaults of `model_type`, with the overrides.
 
     Raises:
-        ValueError: no model is named, the named one does not exist or is no encoder-decoder, or an override is refused.
+        ValueError: no model is named; the named model does not exist, is of another architecture than `model_type`, or
+            is no encoder-decoder; or an override is refused.
+        OSError: the configuration cannot be read.
     """
     source = arguments.config_name or arguments.model_name_or_path
     if source is None:
@@ -150,7 +152,13 @@ def _read_config(arguments: ModelArguments, source: str) -> PreTrainedConfig:
 
 
 def _type_problem(model_type: str, config: PreTrainedConfig, source: str) -> str:
-    """The message for a `--model_type` beside a checkpoint of another architecture."""
+    """The message for a `--model_type` beside a checkpoint of another architecture.
+
+    Args:
+        model_type: the architecture that the user names.
+        config: the configuration of the checkpoint.
+        source: the name of the checkpoint.
+    """
     hint = ""
     # `CONFIG_MAPPING.get` reads only the architectures that are already imported.
     if model_type in CONFIG_MAPPING and hasattr(CONFIG_MAPPING[model_type], "start_name"):
@@ -188,18 +196,28 @@ def _check_shapes(
     changes: Mapping[str, object],
     saved_values: Mapping[str, object],
 ) -> None:
-    """Log each change of a checkpoint's configuration; a ValueError if it changes the shapes of weights."""
+    """Log each change of a checkpoint's configuration.
+
+    Args:
+        config: the configuration of the checkpoint.
+        arguments: the arguments that name the checkpoint.
+        changes: key -> new value, in the order in which the changes are made.
+        saved_values: key -> the checkpoint's value.
+
+    Raises:
+        ValueError: a change, together with the changes before, changes the shapes of weights.
+    """
     saved_shapes = _shapes(config, arguments)
     changes_so_far = {}
     for name, value in changes.items():
         saved_value = saved_values[name]
-        # The change may depend on earlier ones.
+        # A change may need the changes before, so all changes so far are made.
         changes_so_far[name] = value
         try:
             changed_config = apply_overrides(config, changes_so_far)
             shapes = _shapes(changed_config, arguments)
         except Exception:
-            # The change depends on later ones, too. They are checked together with it.
+            # The change needs a later change too, and is checked together with that change.
             continue
         keeps_shapes = saved_shapes.items() <= shapes.items()
         if not keeps_shapes:
@@ -235,10 +253,11 @@ def check_generation_config(arguments: ModelArguments) -> None:
 def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Processor:
     """The architecture's processor, or a bare tokenizer for architectures that have none.
 
-    From a bare tokenizer or the processor of another architecture, only the vocabulary and `restore_case` are used.
+    If the checkpoint has a bare tokenizer or the processor of another architecture, the result is a new processor of
+    the model's architecture with this tokenizer. Of the settings of the other processor, only `restore_case` is kept.
 
     Raises:
-        ValueError: no processor is named, the named one does not exist, or its tokenizer lacks special tokens.
+        ValueError: no processor is named, the named processor does not exist, or its tokenizer lacks special tokens.
     """
     flag_name, source = _processor_source(arguments, config)
     # A processor of transformers may need an extractor of speech or images.
@@ -270,7 +289,11 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
 
 
 def _processor_source(arguments: ModelArguments, config: PreTrainedConfig) -> tuple[str, str]:
-    """The flag that names the checkpoint of the processor, and that name; a ValueError if there is none."""
+    """The flag that names the checkpoint of the processor, and the name of this checkpoint.
+
+    Raises:
+        ValueError: no flag names a checkpoint, and the configuration has no `start_name`.
+    """
     for flag_name in _PROCESSOR_FLAGS:
         name = getattr(arguments, flag_name)
         if name:
@@ -289,7 +312,11 @@ def hub_settings(arguments: ModelArguments) -> HubSettings:
 
 @contextmanager
 def reading_weights(name: str) -> Generator[None]:
-    """Within, replace torch's error for a pickle with more than weights by a ValueError with the checkpoint's name."""
+    """A context that replaces torch's error for a pickle with more than weights by a ValueError.
+
+    Args:
+        name: the name of the checkpoint, for the message of the ValueError.
+    """
     try:
         yield
     except UnpicklingError as error:
@@ -299,9 +326,10 @@ def reading_weights(name: str) -> Generator[None]:
 
 @contextmanager
 def naming(flag: str, name: str | None) -> Generator[None]:
-    """Within, replace transformers' OSError for a checkpoint that is neither a folder nor on the Hub.
+    """A context that replaces transformers' OSError for a checkpoint that is neither a folder nor on the Hub.
 
-    The ValueError in its place names the flag. Any other OSError, for example for a file that cannot be read, passes.
+    A ValueError that names the flag takes the place of this error. Any other OSError, for example for a file that
+    cannot be read, passes.
 
     Args:
         flag: the flag that names the checkpoint.

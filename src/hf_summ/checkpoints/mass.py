@@ -171,7 +171,8 @@ def _check_shapes(bart_weights: Mapping[str, torch.Tensor], model: BartForCondit
 def _renamed(name: str, value: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
     """A weight of fairseq under the names of BART.
 
-    A joint projection of queries, keys and values becomes three weights. A version number becomes none.
+    A joint projection of queries, keys and values becomes three weights. A version number is left out: the list is
+    then empty.
     """
     if name.endswith(".version"):
         return []
@@ -190,6 +191,9 @@ def _renamed(name: str, value: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
 
 def _config(bart_weights: Mapping[str, torch.Tensor], settings: Mapping[str, object], pieces: list[str]) -> BartConfig:
     """The configuration of the BART with these weights.
+
+    Sizes follow from the shapes of the weights. The numbers of heads and the activation are the training settings, or
+    the values of published MASS checkpoints where a setting is missing.
 
     Args:
         bart_weights: the weights by BART's names.
@@ -235,6 +239,7 @@ def word_piece_tokenizer(pieces: list[str], max_length: int) -> PreTrainedTokeni
     """
     ids = {piece: piece_id for piece_id, piece in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    # Texts are lowercased unless some piece has a capital letter.
     is_cased = False
     for piece in pieces:
         is_special = piece.startswith("[")

@@ -54,7 +54,7 @@ class MergeOverrides(argparse.Action):
     """
 
     def __call__(self, parser, namespace, values, option_string=None):
-        """Merge the items of a flag into those of earlier flags, over which they take precedence."""
+        """Merge the items of a flag into the items of earlier flags; a later item replaces an earlier with its key."""
         items = cast(list[str], values)
         overrides: dict[str, object] = {NULL: None}
         if NULL not in items:
@@ -65,7 +65,10 @@ class MergeOverrides(argparse.Action):
 
 
 def override_item(key: str, value: object) -> str:
-    """The item `key=JSON` that `parse_overrides` reads back as the value; strings are not quoted if possible."""
+    """The item `key=JSON` that `parse_overrides` reads back as the value.
+
+    A string is written without quotation marks unless it would then be read back as another value.
+    """
     if isinstance(value, str) and not value.startswith(("[", "{", '"')):
         unquoted = f"{key}={value}"
         # A string such as "true" would be read back as another value.

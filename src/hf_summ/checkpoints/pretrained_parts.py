@@ -74,12 +74,13 @@ def load_pretrained_parts(
 
     Args:
         model: the model, whose weights are changed.
-        missing: names of weights that a saved model lacks. If given, only parts that contain some of them are loaded;
-            without it, the model is new.
+        missing: names of weights that a saved model lacks. Only parts that contain such weights are loaded. None
+            stands for a new model, whose parts are all loaded.
         hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
 
     Returns:
-        The names in `missing` that are still missing.
+        The names in `missing` that are still missing. The coverage weights of a pointer-generator are left out, as they
+        may be new.
 
     Raises:
         ValueError: a checkpoint cannot be read, lacks weights, or has another vocabulary.
@@ -113,12 +114,16 @@ def _read_part(config: PreTrainedConfig, part: str, is_fresh: bool, **hub_settin
         config: the configuration of the CopyTransformer. It gets the part's configuration and, if the model is new, the
             part's vocabulary size.
         part: `bert` or `masked_lm`.
-        is_fresh: whether the model is new; a saved model may already have the part's configuration.
+        is_fresh: whether the model is new. If a saved model already has the part's configuration, nothing is read.
+        hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
+
+    Raises:
+        ValueError: the checkpoint cannot be reached, or is no encoder.
     """
     name_key, config_key = f"{part}_name", f"{part}_config"
     name = getattr(config, name_key)
-    is_read = not is_fresh and getattr(config, config_key) is not None
-    if name is None or is_read:
+    has_config = not is_fresh and getattr(config, config_key) is not None
+    if name is None or has_config:
         return
     part_config = read_config(name_key, name, **hub_settings)
     check_encoder(name_key, name, part_config)

@@ -145,7 +145,7 @@ class RougeSettings:
         check_choice("`sentences`", self.sentences, ("split", "lines"))
         if self.several is not None:
             check_choice("`several`", self.several, get_args(Several))
-        # This raises the errors of an unknown language, which the following checks read only in some cases.
+        # This raises an error for an unknown language, which would otherwise appear only when texts are read.
         language_code(self.language)
         check_units(self.units, self.language)
         if self.byte_limit is not None and self.word_limit is not None:

@@ -102,17 +102,17 @@ class _Process:
     summarizer: ShardSummarizer | None = None
 
 
-# Each process of the pool has one. `_start` sets it, and `_summarize` uses it for all shards of the process.
+# `_start` sets this variable in each process of the pool, and `_summarize` uses it for all shards of the process.
 _process: _Process
 
 
 def _start(work: Work, plan: Plan, started: "Synchronized[int]", threads: int | None) -> None:
-    """Prepare a process of the pool. It ends when its parent ends.
+    """Prepare a process of the pool: its signals, its number of threads and its device. It ends with its parent.
 
     Args:
         work: how to summarize.
         plan: all shards.
-        started: the number of processes that have started before, which all processes share.
+        started: the number of processes of the pool that have been prepared. All processes share and raise it.
         threads: number of threads of this process; the library of the model chooses it if None.
     """
     global _process
@@ -141,7 +141,7 @@ def _start(work: Work, plan: Plan, started: "Synchronized[int]", threads: int | 
 def _end_with_parent() -> None:
     """Wait until the parent has ended, and then end this process.
 
-    Without this, it would wait for tasks for ever, as other processes of the pool keep the queue of tasks open.
+    Otherwise this process would wait for tasks for ever, as other processes of the pool keep the queue of tasks open.
     """
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -232,7 +232,14 @@ _ray_summarizers: dict[str, ShardSummarizer] = {}
 
 
 def _summarize_on_ray(run: str, work: Work, text_column: str, shard: Shard) -> list[Summary]:
-    """Summarize a shard in a process of Ray, which keeps the model for the next shard of the same run."""
+    """Summarize a shard in a process of Ray, which keeps the model for the next shard of the same run.
+
+    Args:
+        run: the identifier of the run.
+        work: how to summarize.
+        text_column: the column of the documents, for messages.
+        shard: what the model reads of the shard's rows.
+    """
     if run not in _ray_summarizers:
         _ray_summarizers.clear()
         _ray_summarizers[run] = ShardSummarizer(work, text_column)
@@ -241,7 +248,9 @@ def _summarize_on_ray(run: str, work: Work, text_column: str, shard: Shard) -> l
 
 @contextmanager
 def _connected(address: str | None) -> Generator[None]:
-    """Within, this process is connected to a Ray cluster.
+    """A context in which this process is connected to a Ray cluster.
+
+    A connection that exists before is used, and stays open afterwards.
 
     Args:
         address: as in `on_ray`.

@@ -80,6 +80,9 @@ def summarize_rows(
             same separator.
         settings: settings of the pipeline's call, such as `num_beams` and `long_documents`.
 
+    Returns:
+        The counts of this call, as from `run_plan`.
+
     Raises:
         TypeError: a number is not an integer.
         ValueError: a number is below 1, a format is unknown, a file or a column does not exist, or an error of
@@ -147,6 +150,10 @@ def run_plan(
         engine: summarizes and writes shards.
         announce: called with a note if the run resumes, or replaces columns.
 
+    Returns:
+        The counts of this call. `shards` also counts the shards that earlier calls have written. All other counts are
+        those of the rows that this call has summarized.
+
     Raises:
         ValueError: the folder has other files, or summaries of another run, or another command writes there.
         OSError: a shard cannot be written.
@@ -182,28 +189,28 @@ def _start_or_continue(plan: Plan, settings: Mapping[str, object]) -> None:
         ValueError: the folder has summaries of another run.
     """
     folder = plan.folder
-    now = dict(settings)
-    now.update(_identity_of_rows(plan))
-    now["text_column"] = plan.text_column
-    now["columns"] = plan.kept_columns
-    now["output_column"] = plan.output_column
-    now["rows_per_shard"] = plan.rows_per_shard
-    now["format"] = plan.format
+    run_settings = dict(settings)
+    run_settings.update(_identity_of_rows(plan))
+    run_settings["text_column"] = plan.text_column
+    run_settings["columns"] = plan.kept_columns
+    run_settings["output_column"] = plan.output_column
+    run_settings["rows_per_shard"] = plan.rows_per_shard
+    run_settings["format"] = plan.format
     record = read_record(folder / RECORD, _record_problem)
-    before = {}
+    recorded_settings = {}
     differences = []
     if record:
-        before = record["summaries"]
-    if before:
-        # Settings that are no longer set differ too.
-        all_settings = dict.fromkeys(before) | now
-        differences = changed(before, all_settings)
+        recorded_settings = record["summaries"]
+    if recorded_settings:
+        # A setting that is recorded but no longer set counts as None, and so differs too.
+        all_settings = dict.fromkeys(recorded_settings) | run_settings
+        differences = changed(recorded_settings, all_settings)
     has_shards = any(folder.glob("shard-*"))
     # A run that ended before its first shard, for example because of a wrong setting, restricts no other run.
     if differences and has_shards:
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
-    if not before or differences:
-        write_record(folder / RECORD, {"summaries": now, "versions": _versions()})
+    if not recorded_settings or differences:
+        write_record(folder / RECORD, {"summaries": run_settings, "versions": _versions()})
 
 
 def _record_problem(content: Any) -> str | None:
@@ -246,7 +253,10 @@ def _locked(folder: Path) -> AcquireReturnProxy:
 
 
 def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> Outcome:
-    """Summarize the shards that are not finished, with a progress bar, and count what was done."""
+    """Summarize the shards that are not finished, with a progress bar.
+
+    The counts are as for `run_plan`.
+    """
     done = plan.done()
     outcome = Outcome(shards=len(done))
     if outcome.shards == plan.shard_count:

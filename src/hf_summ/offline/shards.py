@@ -35,7 +35,7 @@ _FILES = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".csv"
 ADDED_COLUMNS = {"source_tokens": pa.int64(), "cut_tokens": pa.int64(), "error": pa.string(), "note": pa.string()}
 # In this encoding, files begin with a byte-order mark, by which Excel recognizes UTF-8.
 _CSV_ENCODING = "utf-8-sig"
-# A cell of a CSV file with a number is no formula, although it may begin with a sign.
+# The pattern of a cell of a CSV file with a number, which is no formula, although it may begin with a sign.
 _NUMBER = re.compile(r"[+-]?[\d.,]+")
 _WRITE_AGAIN = "remove it, and rerun the command to write it again"
 
@@ -97,7 +97,7 @@ class Plan:
         output_column: the column for the summaries.
         rows_per_shard: number of rows of every shard but the last.
         folder: the output folder.
-        format: one of `FORMATS`.
+        format: the format of the shards, one of `FORMATS`.
         file: a file for the rows of all shards, which replaces the folder at the end.
         inputs: the files of the rows.
         csv_separator: separator of the fields in a .csv `file`.
@@ -230,10 +230,11 @@ class Plan:
         return Example(text, source)
 
     def done(self) -> set[int]:
-        """The numbers of the shards that are written.
+        """The numbers of the shards that are already in the folder, which need not be written again.
 
         Raises:
-            ValueError: a file of the folder is no shard, or not complete.
+            ValueError: a file is named like a shard, but the plan has no such shard; or a shard is damaged or
+                lacks rows.
         """
         numbers = set()
         for path in sorted(self.folder.glob(f"{_NAME}*{FORMATS[self.format]}")):
@@ -277,7 +278,10 @@ class Plan:
             raise OSError(f"{path}: cannot be written ({reason}): rerun the command once it can") from error
 
     def join(self, file: Path) -> None:
-        """Write the rows of all shards to one file, completely or not at all, and remove their folder."""
+        """Write the rows of all shards to one file, completely or not at all, and remove the folder of the shards.
+
+        All shards must be written. The name of the file says whether it is a Parquet file, a CSV file or lines of JSON.
+        """
         shards = [self._path(number) for number in range(self.shard_count)]
         with moved_into_place(file) as draft:
             if self.format == "parquet":
@@ -305,7 +309,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where summaries are written: the folder of the shards, their format, and the file for all rows, as in `Plan`."""
+    """Where summaries are written.
+
+    Attributes:
+        folder: the folder of the shards.
+        format: the format of the shards, one of `FORMATS`.
+        file: the file for the rows of all shards, which replaces the folder at the end; None if the folder stays.
+    """
 
     folder: Path
     format: str
@@ -318,10 +328,11 @@ def destination(output: str | Path, format: str | None) -> Destination:
     Args:
         output: a folder, or a file for all rows, whose name has one of the endings in `_FILES`. The shards of such a
             file are written to a hidden folder beside it.
-        format: one of `FORMATS`; by default, the format that the file's name sets, or `parquet` for a folder.
+        format: the format of the shards, one of `FORMATS`. None stands for the format that the name of the file needs
+            (see `_FILES`), or for `parquet` if the output is a folder.
 
     Raises:
-        ValueError: the name sets another format, or is a URL.
+        ValueError: the name of the file needs another format than `format`, or the output is a URL.
     """
     check_is_local("--output", output)
     path = Path(os.path.realpath(output))

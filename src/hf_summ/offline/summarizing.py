@@ -59,11 +59,11 @@ class _Record(TypedDict):
 
 @dataclass
 class Outcome:
-    """What a run, or a shard of it, has done.
+    """What a run, or the summarizing of a shard, has done.
 
     Args:
-        shards: number of shards in the folder.
-        rows: number of rows that were summarized.
+        shards: number of shards. A run also counts the shards that earlier calls have written, but only in this count.
+        rows: number of rows that were summarized, or that have the reason why there is no summary.
         failed: number of these rows without a summary.
         cut: number of these rows whose documents were truncated.
         source_tokens: number of tokens of the truncated documents.
@@ -89,7 +89,7 @@ class Outcome:
 
 
 def count_summaries(summaries: Sequence[Summary]) -> Outcome:
-    """The outcome of a shard."""
+    """The counts of a shard with these summaries."""
     outcome = Outcome(shards=1, rows=len(summaries))
     for summary in summaries:
         if summary.text is None:
@@ -195,7 +195,10 @@ class ShardSummarizer:
             return Summary(None, error=reason_of(error))
 
     def _call(self, examples: list[Example], batch_size: int) -> Iterator[Summary]:
-        """Call the pipeline, which decodes batch after batch as the summaries are asked for."""
+        """Yield the pipeline's summary of each example, in order.
+
+        The pipeline decodes a batch when the first summary of the batch is asked for.
+        """
         texts = _LazyTexts([example.text for example in examples])
         results = self._summarizer(texts, batch_size=batch_size, **self._columns(examples), **self._settings)
         for example, records in zip(examples, results, strict=True):
@@ -210,7 +213,10 @@ class ShardSummarizer:
             )
 
     def _columns(self, examples: Sequence[Example]) -> dict[str, Any]:
-        """The columns beside the documents, for the pipeline; a column in which no example has a value is left out."""
+        """Column -> the value of each example, for the columns that the model reads beside the documents.
+
+        A column in which no example has a value is left out. `Work.phrases` replaces the key phrases of the rows.
+        """
         columns: dict[str, Any] = {}
         for name in self._source_columns:
             values = []

@@ -131,7 +131,11 @@ def create_app(service: Service) -> FastAPI:
 
 @asynccontextmanager
 async def _lifespan(service: Service, app: FastAPI):
-    """Stop the service at the end of the application; a RuntimeError if it does not run at the beginning."""
+    """A context of the whole life of the application, at whose end the service is stopped.
+
+    Raises:
+        RuntimeError: the service does not run in this process at the beginning.
+    """
     if not service.is_running:
         # Requests would wait forever.
         raise RuntimeError("the service was not started in this process: start it in each worker, without preloading")
@@ -166,7 +170,10 @@ async def _refuse(request: Request, error) -> JSONResponse:
 
 
 def read_key(file: str) -> bytes:
-    """The API key in a file, stripped of surrounding whitespace; blank if no file is set.
+    """The API key in a file, stripped of surrounding white space.
+
+    Args:
+        file: the path of the file. If it is blank, the key is blank, and requests need no key.
 
     Raises:
         OSError: the file cannot be read.
@@ -198,7 +205,11 @@ def _key_check(key: bytes) -> Callable[..., None]:
 
 
 async def _answer(service: Service, request: Request) -> Response | list[Summary]:
-    """The summaries of a request's documents, in Turtle if the client accepts it."""
+    """The summaries of a request's documents, in Turtle if the client accepts Turtle.
+
+    Raises:
+        HTTPException: the body cannot be read or is too long, or as for `_results`.
+    """
     limit = service.limits.limit_characters
     body = await read_body(request, limit)
     # A long body takes time to parse. In a thread, it does not delay other requests.

@@ -29,7 +29,7 @@ class _Job:
 
     Args:
         document: the text.
-        settings: the settings of its request.
+        settings: the settings of the request that has the document.
         future: gets the result or the error.
         arrived: when the document arrived, in seconds of `time.monotonic`.
     """
@@ -77,7 +77,9 @@ class Batcher:
         self._is_closed = False
 
     def submit(self, documents: Sequence[str], settings: Mapping[str, object]) -> list[Future]:
-        """The future result of each document of a request; cancelling it frees its place in the queue.
+        """The future result of each document of a request.
+
+        If a future is cancelled, its document leaves the queue.
 
         Raises:
             Unavailable: too many documents are waiting, or `close` was called.
@@ -95,7 +97,7 @@ class Batcher:
         return [job.future for job in jobs]
 
     def run(self) -> None:
-        """Decode batches until `close` is called."""
+        """Wait for documents and decode them in batches; return after `close` is called."""
         while True:
             jobs = self._next_batch()
             if not jobs:
@@ -103,7 +105,10 @@ class Batcher:
             self._answer(jobs)
 
     def close(self) -> None:
-        """Take no further requests. The futures of waiting documents fail with `Unavailable`."""
+        """Take no further requests, and let `run` return after the batch that it is decoding.
+
+        The futures of waiting documents fail with `Unavailable`.
+        """
         with self._changed:
             self._is_closed = True
             jobs = list(self._waiting)
@@ -113,7 +118,7 @@ class Batcher:
             _settle_with_error(job, Unavailable("the service is shutting down"))
 
     def _next_batch(self) -> list[_Job]:
-        """Take the next documents from the queue; none after `close`."""
+        """Wait for the next batch and take its documents from the queue; after `close`, the batch is empty."""
         with self._changed:
             while not self._is_closed:
                 if not self._waiting:

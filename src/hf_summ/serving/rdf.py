@@ -28,7 +28,8 @@ class _Contexts(Graph):
         """Add a statement if it gives the text of a document.
 
         Raises:
-            ValueError: its document cannot be named in Turtle.
+            ValueError: the node of the document cannot be named in Turtle, as it is a text or no valid URI, or its URI
+                is too long.
         """
         context, relation, _ = triple
         if relation != _NIF.isString:
@@ -79,13 +80,14 @@ def as_turtle(documents: Sequence[str], results: Sequence[SummaryRecord], uris: 
     """Write documents, their summaries, and the sentences that were extracted for the model, in Turtle.
 
     A document and its summary each are a `nif:Context`. Extracted sentences refer to the context of their document.
-    Equal documents have equal URNs, as do equal summaries of one document. Offsets count Unicode characters from 0, and
-    the end of a span is exclusive.
+    Offsets count Unicode characters from 0, and the end of a span is exclusive. A summary is named by a URN, which
+    follows from the texts of the document and of the summary: equal summaries of equal documents have equal URNs.
 
     Args:
         documents: the texts.
         results: the pipeline's result for each document.
-        uris: the URIs of the documents; without them, the documents get URNs.
+        uris: the URI of each document. If there are none, each document gets a URN that follows from its text, so that
+            equal documents have equal URNs.
 
     Returns:
         The statements in UTF-8.
@@ -114,7 +116,10 @@ def as_turtle(documents: Sequence[str], results: Sequence[SummaryRecord], uris: 
 
 
 def _name(document: str) -> uuid.UUID:
-    """The name of a document without a URI; equal documents have equal names."""
+    """The name of a document, which follows from its text: equal documents have equal names.
+
+    The URN of a document without a URI is made of this name, and so is the URN of every document's summary.
+    """
     return uuid.uuid5(uuid.NAMESPACE_OID, document)
 
 

@@ -76,15 +76,16 @@ def serve(load: Callable[[], "DocumentSummarizer"], limits: Limits, listening: s
         workers: number of processes.
 
     Raises:
-        Exception: the error of `load`, or of the pipeline on its first document, if there is one worker.
-        SystemExit: none of several workers could start.
+        Exception: the error of `load`, or of the pipeline on its first document, if there is one worker. Several
+            workers print their errors instead.
+        SystemExit: a worker could not start while no other worker was ready, if there are several workers.
     """
-    start = partial(_start, load, limits, threads_for(workers), url(listening))
+    create_service = partial(_create_service, load, limits, threads_for(workers), url(listening))
     if workers == 1:
-        app = create_app(start())
+        app = create_app(create_service())
         uvicorn.Server(server_config(app, limits)).run([listening])
         return
-    config = server_config(partial(_create_worker_app, start), limits, factory=True, workers=workers)
+    config = server_config(partial(_create_worker_app, create_service), limits, factory=True, workers=workers)
     supervisor = _Supervisor(config, [listening])
     supervisor.run()
     if supervisor.has_failed:
@@ -161,27 +162,39 @@ def server_config(app: Callable, limits: Limits, **settings: Any) -> uvicorn.Con
     )
 
 
-def _create_worker_app(start: Callable[[], Service]) -> FastAPI:
-    """The application of one of several workers."""
+def _create_worker_app(create_service: Callable[[], Service]) -> FastAPI:
+    """The application of one of several workers.
+
+    If the service cannot be created, the error is printed, and the process ends.
+
+    Args:
+        create_service: creates the service of this process.
+    """
     try:
-        return create_app(start())
+        return create_app(create_service())
     except Exception as error:
         print(f"hf-summ: error: {one_line(error)}", file=sys.stderr)
         # With this status, the supervisor does not replace the worker at once.
         sys.exit(STARTUP_FAILURE)
 
 
-def _start(load: Callable[[], "DocumentSummarizer"], limits: Limits, threads: int | None, address: str) -> Service:
-    """Start the service of this process.
+def _create_service(
+    load: Callable[[], "DocumentSummarizer"], limits: Limits, threads: int | None, address: str
+) -> Service:
+    """Create the service of this process, wait until it accepts requests, and print that it is ready.
 
     Args:
         load: returns the pipeline.
         limits: limits of requests and batches.
         threads: number of torch's threads; torch chooses it if None.
         address: the URL of the service, for the message that it is ready.
+
+    Raises:
+        Exception: the error of `load`, or of the pipeline on its first document.
     """
     service = Service(load, limits, threads).start()
-    # transformers and this package have separate loggers, and both would warn of every document.
+    # transformers and this package have separate loggers, and both would warn of every document. Exported graphs run
+    # without transformers, whose import takes seconds. So transformers is not imported here if `load` has not done so.
     if "transformers" in sys.modules:
         from transformers.utils.logging import set_verbosity_error
 

@@ -63,8 +63,9 @@ class Service:
         self.metrics = Metrics()
         self._load = load
         self._threads = threads
-        # The decoding thread loads it before `start` returns.
+        # The decoding thread sets this attribute before `start` returns.
         self._summarizer: DocumentSummarizer
+        # This future has the result None once the pipeline is loaded and tested, or the error of loading or testing.
         self._ready: Future = Future()
         self._batcher = Batcher(self._decode, self.limits, self.metrics.waiting.set)
         # As the thread is a daemon, the process may exit while a batch is being decoded.
@@ -118,11 +119,14 @@ class Service:
         return information
 
     def stop(self) -> None:
-        """Accept no further requests. The futures of waiting documents fail with `Unavailable`."""
+        """Accept no further requests, and end the decoding thread after the batch that it is decoding.
+
+        The futures of waiting documents fail with `Unavailable`.
+        """
         self._batcher.close()
 
     def _run(self) -> None:
-        """Load and test the pipeline, and decode batches; this runs in the decoding thread."""
+        """Load and test the pipeline, and decode batches until `stop`; this runs in the decoding thread."""
         try:
             self._load_summarizer()
             self._check_defaults()
