@@ -105,8 +105,8 @@ class Adapter:
     def add_tokens(self, model: PreTrainedModel, processor: Processor) -> None:
         """Enlarge the base model's embeddings to the number of the adapter's tokens.
 
-        Only an adapter that was saved with a tokenizer may have more tokens than its base. As in PEFT, it then contains
-        the enlarged embeddings.
+        Only an adapter that was saved with a tokenizer may have more tokens than its base. As in PEFT, such an adapter
+        contains the enlarged embeddings.
         """
         tokens = len(getattr(processor, "tokenizer", processor))
         if self.with_tokenizer is self.start and tokens > len(model.get_input_embeddings().weight):

@@ -113,7 +113,7 @@ def value_of(config: PreTrainedConfig, key: str) -> object:
 def _entry(config_dict: dict[str, object], key: str, config: PreTrainedConfig) -> tuple[Any, Any]:
     """Find the place of a key, which may be dotted, in a config's dictionary.
 
-    For the key `bert_config.hidden_size`, this is the dictionary of `bert_config`, and `hidden_size` in it.
+    For the key `bert_config.hidden_size`, the place is the key `hidden_size` in the dictionary of `bert_config`.
 
     Args:
         config_dict: the dictionary.
@@ -121,7 +121,7 @@ def _entry(config_dict: dict[str, object], key: str, config: PreTrainedConfig) -
         config: the config, which knows other names of its keys.
 
     Returns:
-        The mapping or list that holds the value, and the key or index of the value in it.
+        The mapping or list that holds the value, and the key or index of the value there.
 
     Raises:
         ValueError: the key is unknown; the message suggests the most similar one.

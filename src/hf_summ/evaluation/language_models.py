@@ -163,12 +163,12 @@ def _objective(name: str, config: PreTrainedConfig) -> str:
     """How a model of this architecture predicts tokens: masked, causal or permutation.
 
     Raises:
-        Unfit: the architecture is not that of a language model.
+        Unfit: the architecture is no language model.
     """
     if config.model_type == "xlnet":
         return PERMUTATION
     if not config.is_encoder_decoder:
-        # BERT is in both mappings, and is causal if it was trained as a decoder.
+        # Both mappings have BERT, which is causal if it was trained as a decoder.
         if type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False):
             return MASKED
         if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
@@ -192,8 +192,6 @@ def acceptance(
     precedes each token.
 
     Args:
-        language_model: the model that judges.
-        text: the text to judge, without special tokens.
         percentiles: p of each judgement, from 0 to 100. A token is accepted if its score is above the p-th percentile.
         progress: called with the number of tokens predicted since the last call.
 
@@ -337,7 +335,6 @@ def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
     """Words drawn uniformly from the whole words of two letters or more in the model's vocabulary, with spaces between.
 
     Args:
-        language_model: the model whose vocabulary has the words.
         count: number of words.
         seed: random seed of the draw.
 
@@ -436,7 +433,6 @@ def _judge(
     """The rows of a language model; see `compare_language_models` for the order of the rows.
 
     Args:
-        language_model: the model that judges.
         samples: the texts to judge.
         random_text: the random words.
         percentiles: the percentiles at which tokens are accepted.

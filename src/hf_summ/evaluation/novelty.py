@@ -280,7 +280,8 @@ def _alignments(
 ) -> Iterator[Alignment]:
     """Yield the alignment of each row's summary with the row's source. Arguments and errors are as for `novelty`.
 
-    After the last row, a warning lists the sources without words. If no source has any words, it is a ValueError.
+    After the last row, a warning lists the sources without words. If no source has any words, a ValueError is raised
+    instead.
     """
     check_pairs(predictions=predictions, sources=sources)
     pairs = zip(predictions, sources, strict=True)
@@ -374,7 +375,7 @@ def corpus_statistics(
         - `document_words`, `document_sentences`, `summary_words`, `summary_sentences`: mean numbers of words and of
           sentences in a document and in a summary (Table 1 of the GDLF paper).
         - `document_vocabulary`, `summary_vocabulary`, `vocabulary`: the number of distinct words in the documents, in
-          the summaries, and in both together.
+          the summaries, and in documents and summaries together.
         - `source_target_ratio`: the number of words of the documents per word of the summaries (Table 5.1 of Aksenov
           2020, whose words are WordPieces).
 

@@ -197,7 +197,7 @@ def ngrams(size: int) -> UnitCounter:
                 # an integer of 64 bits.
                 grams = np.unique(grams, return_inverse=True)[1]
             grams = grams[:-1] * vocabulary + ids[shift:]
-        # An n-gram belongs to a text if the text has both its first and its last word.
+        # An n-gram belongs to a text if the n-gram's first word and its last word are in the same text.
         texts_of_first_words = batch.words.texts[: len(grams)]
         texts_of_last_words = batch.words.texts[size - 1 :]
         is_within_text = texts_of_first_words == texts_of_last_words

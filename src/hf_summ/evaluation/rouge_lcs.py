@@ -60,8 +60,8 @@ def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Pair each sentence of a reference with each sentence of the reference's prediction.
 
     Yields:
-        The spans of the sentences of references and of predictions, start and number of words, (2, n) both. n is at
-        most `_SENTENCE_PAIRS`.
+        The spans of n sentences of references, (2, n), and the spans of the n sentences of predictions with which they
+        are paired, (2, n). n is at most `_SENTENCE_PAIRS`.
     """
     words = batch.sentence_words
     # The spans of all sentences with words, and the index of each sentence's text.
@@ -223,7 +223,7 @@ def _matched_single(reference: list[int], prediction: list[int], traced: bool) -
     columns = []
     for word in prediction:
         equal = positions.get(word, 0)
-        # Without an equal word in the reference, the column of the last word stays as it is.
+        # If the reference does not have the word, this column is equal to the column before.
         if equal:
             common = flat & equal
             flat = (flat + common | flat - common) & all_positions

@@ -91,12 +91,16 @@ class Reader(dict[bytes | str, int]):
             self._split_for_lcs = lru_cache(maxsize=2)(split_for_lcs)
         self._ids_of_stems: dict[bytes | str, int] = {}
 
-    def __missing__(self, word: bytes) -> int:
-        """Give an id to a word that is looked up for the first time, and keep it in the vocabulary."""
+    def __missing__(self, word: bytes | str) -> int:
+        """Give an id to a word that is looked up for the first time, and keep the word in the vocabulary."""
         if word == END:
             word_id = 0
         else:
-            stem = word if self._stem is None else self._stem(word.decode())
+            stem = word
+            if self._stem is not None:
+                # Only English words, which are bytes, are stemmed.
+                assert isinstance(word, bytes)
+                stem = self._stem(word.decode())
             word_id = self._ids_of_stems.setdefault(stem, len(self._ids_of_stems) + 1)
         self[word] = word_id
         return word_id
@@ -187,7 +191,7 @@ def foreign_reader(language: str, units: str, split: Splitter) -> Reader:
         words: list[bytes | str] = []
         for line in text.split("\n"):
             words.extend(split_words(line, language, units))
-            # The reader counts the line ends before a word, so the one after the last line has no effect.
+            # The reader counts the line ends before a word, so `END` after the last line has no effect.
             words.append(END)
         return words
 

@@ -59,8 +59,7 @@ class Comparison(Interval):
 
     Attributes:
         p_value: the two-sided p-value: twice the share of resamples in which the difference is 0 or has the opposite
-            sign, at most 1. The examples themselves count as one more such resample, so the p-value is never 0. It is 1
-            for a single example.
+            sign, at most 1, and 1 for a single example. The examples count as one more such resample, so it is never 0.
     """
 
     p_value: float = 1.0
@@ -106,9 +105,8 @@ def paired_bootstrap(
 ) -> Comparison:
     """The difference of two systems, with its interval and p-value.
 
-    The difference is the mean, or the measure, of system a minus that of system b. Both systems have the same
-    resamples. Source: Koehn (2004), "Statistical significance tests for machine translation
-    evaluation".
+    The difference is the mean, or the measure, of system a minus the mean or measure of system b. Both systems have the
+    same resamples. Source: Koehn (2004), "Statistical significance tests for machine translation evaluation".
 
     Args:
         scores_a: (N,), the scores of system a; with a measure (N, K), the statistics of each example.
@@ -136,11 +134,11 @@ def paired_randomization(
 ) -> float:
     """The two-sided p-value of the difference of two systems by approximate randomization, above 0 and at most 1.
 
-    The difference is the mean or measure of system a minus that of system b. In each trial, every example's scores are
-    exchanged between the systems with probability 1/2. The p-value is the share of trials whose difference is at least
-    as far from 0 as the difference without exchanges, which counts as one more trial. This p-value is valid for few
-    examples too, unlike the p-value of the bootstrap. Source: Riezler and Maxwell (2005), "On some pitfalls in
-    automatic evaluation and significance testing for MT".
+    The difference is the mean or measure of system a minus the mean or measure of system b. In each trial, every
+    example's scores are exchanged between the systems with probability 1/2. The p-value is the share of trials whose
+    difference is at least as far from 0 as the difference without exchanges, which counts as one more trial. This
+    p-value is valid for few examples too, unlike the p-value of the bootstrap. Source: Riezler and Maxwell (2005), "On
+    some pitfalls in automatic evaluation and significance testing for MT".
 
     Args:
         scores_a, scores_b, measure: as for `paired_bootstrap`.
@@ -367,8 +365,6 @@ def _resampled(tables: Sequence[np.ndarray], measure: MeasureOfSums, resamples: 
 def _values(measure: MeasureOfSums, sums: np.ndarray) -> np.ndarray:
     """The values of a measure, which must be finite: sums (…, K) -> values (…).
 
-    Sums (K,) are those of the corpus, and sums (R, K) those of R resamples.
-
     Raises:
         ValueError: the measure gives values of another shape, or values that are not finite.
     """
@@ -398,7 +394,7 @@ def examples_to_decide(differences: Rows, power: float = 0.8, confidence: float 
     given examples is an estimate; if it is large by chance, n is too small.
 
     Args:
-        differences: (N,), the score of system a minus that of system b on each example, in any unit.
+        differences: (N,), the score of system a minus the score of system b on each example, in any unit.
         power: the probability of a significant result with that many examples.
         confidence: percentage, 100 minus the test's level of significance.
 

@@ -409,7 +409,7 @@ def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, 
 
 
 def _is_folder_of_texts(name: str) -> bool:
-    """Whether a path is a folder of texts: one that `datasets` did not save, and without files of rows in it."""
+    """Whether a path is a folder of texts: a folder that has no files of rows, and that `datasets` did not save."""
     if not os.path.isdir(name) or is_saved(name):
         return False
     return not any(is_row_file(os.path.join(name, file)) for file in os.listdir(name))

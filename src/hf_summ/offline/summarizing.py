@@ -28,7 +28,7 @@ class Work:
         load: returns the pipeline; its argument `device`, if given, is the default device.
         settings: settings of the pipeline's call.
         batch_size: number of documents per batch.
-        phrases: key phrases for every document, which replace those of the rows, for models that read them.
+        phrases: key phrases for every document, which replace the key phrases of the rows, for models that read such.
         seed: seed of summaries that are sampled.
         uses_torch: whether the model is one of PyTorch, and not of exported graphs.
     """
@@ -172,8 +172,8 @@ class ShardSummarizer:
     def _summarize(self, examples: list[Example]) -> Iterator[Summary]:
         """Summarize examples in batches, in their order.
 
-        The examples of a batch that fails are summarized one by one, and the next ones in batches again. A summary of
-        an example that the model refuses has the reason as `error`.
+        The examples of a batch that fails are summarized one by one, and the examples behind them in batches again. If
+        the model refuses an example, the `Summary` has no text, and its `error` has the reason.
         """
         done = 0
         while done < len(examples):

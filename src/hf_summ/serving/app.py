@@ -212,7 +212,7 @@ async def _answer(service: Service, request: Request) -> Response | list[Summary
     """
     limit = service.limits.limit_characters
     body = await read_body(request, limit)
-    # A long body takes time to parse. In a thread, it does not delay other requests.
+    # A long body takes time to parse, and is parsed in a thread so that other requests are not delayed.
     parsed = await run_in_threadpool(parse_request, body, media_type_of(request), limit, str(request.url))
     has_details = parsed.settings.pop("return_details", False)
     results = await _results(service, parsed.documents, parsed.settings, request)

@@ -40,16 +40,16 @@ class _Job:
     arrived: float = field(default_factory=time.monotonic)
 
     def is_like(self, job: "_Job") -> bool:
-        """Whether two documents can share a batch.
+        """Whether this document can share a batch with the document of another job.
 
-        Their settings must be equal, and their lengths similar, as the shorter document is padded to the longer one.
+        The settings must be equal, and the lengths similar, as the shorter document is padded to the longer document.
         """
         shorter = min(len(self.document), len(job.document))
         longer = max(len(self.document), len(job.document))
         return self.settings == job.settings and longer <= 2 * shorter + _SHORT
 
     def difference(self, job: "_Job") -> int:
-        """The difference between the lengths of two documents, in characters."""
+        """The difference between the lengths of this document and the document of another job, in characters."""
         return abs(len(self.document) - len(job.document))
 
 

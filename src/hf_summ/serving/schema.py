@@ -1,6 +1,6 @@
 """The schema of requests and responses.
 
-The settings in it are an allow-list: other settings load code, read files or exhaust memory.
+The schema's settings are an allow-list: other settings load code, read files or exhaust memory.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -12,7 +12,7 @@ from hf_summ.models.checks import Setting
 from hf_summ.runtimes.settings import SETTINGS
 from hf_summ.serving.settings import request_range
 
-# Settings of the pipeline itself, which are not those of the search for a summary.
+# Settings of the pipeline itself. The settings of the search for a summary are in `SETTINGS`.
 _PIPELINE_SETTINGS = {
     # These values are those of `TruncationStrategy` of transformers.
     "truncation": Setting(

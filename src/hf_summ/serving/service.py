@@ -89,7 +89,7 @@ class Service:
 
         Args:
             documents: texts.
-            settings: settings of the pipeline, by name; the pipeline has defaults for missing ones.
+            settings: settings of the pipeline, by name; the pipeline has defaults for missing settings.
 
         Raises:
             ValueError: the beams and new tokens exceed `limit_beam_tokens`, or a setting is invalid.
