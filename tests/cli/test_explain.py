@@ -91,3 +91,11 @@ def test_prefix_of_the_checkpoint_is_read_as_summarize_reads_it(run):
     assert read_page()["documents"] == [f"In short: {SENTENCES[0]}"]
     run("explain", "a.txt", *MODEL, "--json", "--max_new_tokens", "6", "--source_prefix", "Title: ")
     assert read_page()["documents"] == [f"Title: {SENTENCES[0]}"]
+
+
+def test_a_summary_that_the_numbers_would_replace_is_refused_and_kept(refusal):
+    summary = Path("page.json")
+    summary.write_text("Ana Lopez opened the bridge.", encoding="utf-8")
+    message = refusal("explain", "a.txt", *MODEL, "--json", "--summary", "page.json")
+    assert "would replace the input page.json" in message
+    assert summary.read_text(encoding="utf-8") == "Ana Lopez opened the bridge."

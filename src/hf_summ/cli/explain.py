@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
         OSError: a file cannot be read or written.
     """
     check_flags(arguments)
-    check_output_file(arguments, ".html")
+    check_output_file(arguments, ".html", beside=".json" if arguments.json else "")
     page = Path(arguments.output)
     files = arguments.files or [STANDARD_INPUT]
     for file in files:
@@ -72,12 +72,13 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.common.files import write_atomically
     from hf_summ.inspection import as_page, explain
 
-    # Several documents are one example, and a single one is a text.
+    # Several documents together are one example. A single document is given as a text, as processors expect.
     source: str | Sequence[str] = documents
     if len(documents) == 1:
         source = documents[0]
     try:
-        # The summary must be the one that `hf-summ summarize` writes, so the search has the same settings.
+        # Without --summary, the page explains the summary that `hf-summ summarize` writes, so the search has the same
+        # settings.
         settings = summarizer.generation_settings(**decoding_settings(arguments))
         explanation = explain(
             summarizer.model, summarizer.processor, source, summary, phrases, arguments.source_prefix, **settings

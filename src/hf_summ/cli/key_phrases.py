@@ -21,7 +21,7 @@ def add_parser(commands) -> None:
         "key-phrases",
         description="Count the examples in which each phrase of two or three words occurs, and write a processor for "
         "the Highlight-Transformer. It selects key phrases by these frequencies and has the vocabulary of --processor. "
-        "Of a folder whose format --data_format names, only the training split is read.",
+        "If --data_format is given, only the training split of the folder is read.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help=CORPUS_FILES)
     parser.add_argument(

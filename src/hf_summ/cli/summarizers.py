@@ -264,9 +264,10 @@ def check_output_file(arguments: argparse.Namespace, *endings: str, flag: str = 
 
 
 def _paths_in(arguments: argparse.Namespace, output_flag: str) -> set[str]:
-    """The absolute paths of the inputs of a command, and of further texts among its arguments.
+    """The absolute paths of a command's inputs, for the check that no output replaces an input.
 
-    It is not known which of the texts are paths. A text that is no path does no harm, unless a file has its name.
+    It is not known which arguments are paths, so every text among them is taken for a path. This does no harm, unless
+    the user gives the same text, such as a phrase, as the name of the output.
 
     Args:
         output_flag: the flag of the output, which is left out.
@@ -284,7 +285,7 @@ def load_summarizer(arguments: argparse.Namespace, **settings: Any) -> "Document
     """Load the summarizer of the checkpoint, by exported graphs or by PyTorch, and check that the flags suit the model.
 
     Args:
-        settings: arguments of `pipeline` that override the flags.
+        settings: further arguments of `pipeline`. Flags of the extractive stage that are given take precedence.
 
     Raises:
         ValueError: the checkpoint cannot be loaded, or the model does not support a flag.

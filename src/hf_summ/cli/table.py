@@ -70,7 +70,8 @@ def add_parser(commands) -> None:
         metavar="FOLDER",
         help="Folder for the reports and the runs, which tables share (default: %(default)s)",
     )
-    # `more` allows unknown arguments, which the training recipe parses.
+    # As the default of `more` is a list, `main` puts the arguments that are unknown here into it. The training recipe
+    # parses them.
     parser.set_defaults(run=run, more=[], interrupted="rerun the command to resume where it stopped")
 
 

@@ -279,9 +279,9 @@ def _read(arguments: argparse.Namespace) -> _Texts:
     notes: list[str] = []
 
     def prepare(file: "TextFile") -> "TextFile":
-        """The file with a row for each source, in the order of the sources, and its notes among all notes.
+        """The file with a row for each source, in the order of the sources, and with line ends between sentences.
 
-        Its texts have line ends in place of the tags between sentences.
+        Notes on the file are added to `notes`.
         """
         aligned_file = aligned(file, sources)
         # Tags would tell the voters which system wrote a summary, so `part_sentences` replaces them by line ends.

@@ -36,14 +36,14 @@ _NO_CONFIGS = ("scales", "tables")
 
 
 def _boolean_flags() -> set[str]:
-    """The names of the flags that are on or off, or on, off or unset."""
-    names = set()
+    """The names of the flags whose value is True or False, or None if they are not set."""
+    boolean_flags = set()
     for group in GROUPS:
         for name, hint in typing.get_type_hints(group).items():
             is_boolean = hint is bool or bool in typing.get_args(hint)
             if name in FLAGS and is_boolean:
-                names.add(name)
-    return names
+                boolean_flags.add(name)
+    return boolean_flags
 
 
 def _negated_flags() -> dict[str, str]:
@@ -267,7 +267,8 @@ def _builtin(value: Any) -> object:
 def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> FlagValues:
     """Settings from a command line: only the given flags, each converted and checked.
 
-    `null` removes a flag, whose value becomes None. In a repeatable flag, it removes the items before it, see `merged`.
+    `null` removes a flag, whose value becomes None. Among the items of a repeatable flag, `null` stays as it is here:
+    `merged` then removes the items before it.
 
     Args:
         tokens: the arguments of the command line.
@@ -285,6 +286,7 @@ def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> FlagValues
         raise ValueError(message)
     settings = {}
     for name, value in vars(arguments).items():
+        # the parser has made None of the `null` of other flags
         settings[name] = None if value == [NULL] else value
     return settings
 

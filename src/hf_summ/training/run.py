@@ -360,7 +360,7 @@ class _Steps:
             _print_names(trainer)
 
     def _finish(self, step: str, metrics: dict[str, float], samples: int) -> dict[str, float]:
-        """Write a step's metrics as its results, and log them unless a table shows them.
+        """Write a step's metrics as its results, and log them; those of "predict" are logged where they are made.
 
         Args:
             samples: the number of the step's examples, which is added to the metrics.
@@ -389,8 +389,8 @@ def _print_names(trainer: SummarizationTrainer) -> None:
 def _set_up_logging(training: SummarizationTrainingArguments) -> None:
     """Show log messages with their times.
 
-    Our messages are shown from INFO on in the process that logs, and from ERROR on in others. Those of datasets and
-    transformers are shown from the level of `--log_level` on.
+    Our messages are shown from INFO on in the process that logs, and from ERROR on in others. Messages of datasets and
+    transformers are shown from the level of `--log_level` on, in replicas from `--log_level_replica` on.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
     level = training.get_process_log_level()

@@ -48,12 +48,12 @@ def share_noise(model: PreTrainedModel) -> None:
 
 
 def _run_hooks(owner: nn.Module, module: nn.Module, args, kwargs, output):
-    """Run the forward hooks of `owner` on the output of another module, as a forward hook of that module.
+    """A forward hook of `module`, which runs the forward hooks of `owner` on the output of `module`.
 
-    Each hook gets `owner` as its module, as it may read settings from it.
+    Each hook gets `owner` as its module, because the hook may read settings from it.
     """
     for hook_id, hook in owner._forward_hooks.items():
-        # the module has this hook too, and runs it itself
+        # a hook that was later registered with `module` as well has already run
         if hook in module._forward_hooks.values():
             continue
         if hook_id in owner._forward_hooks_with_kwargs:

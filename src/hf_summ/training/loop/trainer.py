@@ -215,7 +215,9 @@ class SummarizationTrainer(RowwiseTrainer):
         args = self.args
         collator = self.data_collator
         if args.remove_unused_columns:
-            columns = list(input_names(self.model) or ()) + list(self.label_names)
+            # a model whose `forward` names no `input_ids` cannot be trained here
+            names = input_names(self.model) or ()
+            columns = [*names, *self.label_names]
             collator = RemoveColumnsCollator(collator, columns)
         # `accelerator.prepare` would distribute the batches over processes a second time
         loader = DataLoaderShard(

@@ -224,7 +224,7 @@ def _results(
     """The scores of the splits on which the finished model was evaluated.
 
     Args:
-        documents: the number of documents of each split.
+        documents: the number of documents of each split on which a model can be evaluated; it has no streams.
         metrics: all metrics of the run by name. The names begin with `predict_` for the test split, and with `eval_`
             for the validation split.
     """

@@ -35,7 +35,8 @@ def pack_tokens(sources: np.ndarray, targets: np.ndarray, tokens_per_batch: int,
         targets: (rows,), the target length of each row.
 
     Returns:
-        The indices of the rows of each batch, ordered from the shortest sources to the longest.
+        The indices of the rows of each batch. The rows are ordered by the length of the source, in steps of
+        `_SOURCE_BUCKET` tokens, and within a step by the length of the target.
     """
     order = np.random.default_rng(seed).permutation(len(sources))
     buckets = sources[order] // _SOURCE_BUCKET

@@ -164,8 +164,9 @@ def prepare(
 ) -> datasets.Dataset:
     """Convert rows of documents and summaries to the model's inputs, and keep the column `summary`.
 
-    The result is cached under a fingerprint of the rows, the processor, the lengths and the code. The fingerprint is
-    equal in every run. datasets' hash of the processor, an object with state, would not be.
+    The result is cached under a fingerprint of the rows, the processor, the lengths, the prefix and the code: this file
+    and those of the processor. The fingerprint is equal in every run. The hash that datasets makes of a processor would
+    differ between runs, as a processor has a state.
 
     Args:
         lengths: the numbers of tokens to which documents and summaries are truncated.
