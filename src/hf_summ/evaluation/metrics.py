@@ -76,7 +76,7 @@ class Metric(evaluate.Metric):
                 them for a measure of references.
 
         Raises:
-            TypeError: texts are not given as a list.
+            TypeError: texts are not given as a list, or the texts of a column are missing.
             ValueError: the numbers of texts differ, a keyword is no column of the metric, or a value in the first row
                 is no text. Values in later rows are checked by `compute`.
         """
@@ -98,7 +98,7 @@ class Metric(evaluate.Metric):
             kwargs: `sources`, a document, for a measure of sources.
 
         Raises:
-            ValueError: a keyword is no column of the metric, or a value is no text.
+            ValueError: a column of the metric is missing, a keyword is no column, or a value is no text.
         """
         super().add(prediction=prediction, reference=_listed(reference), **kwargs)
 

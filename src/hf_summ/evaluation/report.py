@@ -121,17 +121,16 @@ class Evaluation:
         """Compute all measures other than ROUGE.
 
         Args:
-            sources: (N,), one document per row. Without sources, no measure may read sources: novelty, for example,
-                raises a TypeError.
+            sources: (N,), one document per row; None only if no measure reads sources.
 
         Returns:
-            System, and "references" -> score -> the score as a `Scored`, with the statistics of each row. The
+            For each system and for "references": score -> the score as a `Scored`, with the statistics of each row. The
             references have only the scores of measures that read sources.
         """
         scores: dict[str, dict[str, Scored]] = {name: {} for name in self._texts}
         with warnings.catch_warnings():
-            # The measures' warnings are left out. They are about sources without words, which `_note_wordless_sources`
-            # reports once for all texts, with the labels of the rows.
+            # Measures warn of sources without words for each system. `_note_wordless_sources` reports these sources
+            # once, with the labels of the rows.
             warnings.simplefilter("ignore", UserWarning)
             for measure in self._measures:
                 if measure.reads == "sources":

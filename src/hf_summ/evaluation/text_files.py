@@ -400,8 +400,8 @@ def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, 
         return choose_column(columns, reading.summary_column, (), file, "summary_column")
     if REFERENCES_COLUMN in columns and has_references(rows.features):
         return REFERENCES_COLUMN
-    # As in training, a column of documents such as `abstract` is not taken for one of summaries. A file of references
-    # may have no documents, which is an error of `choose_column`.
+    # As in training, `abstract` is the name of a column of documents, so that it is not taken for summaries. A file of
+    # references may have no documents. Then `choose_column` raises an error, and no column is removed.
     with suppress(ValueError):
         document_column = choose_column(columns, reading.text_column, DOCUMENT_COLUMNS, file, "text_column")
         columns.remove(document_column)

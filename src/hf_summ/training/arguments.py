@@ -465,7 +465,7 @@ def _flags_by_name() -> dict[str, Flag]:
 
 
 def _repeatable_flags() -> set[str]:
-    """The names of the flags whose values add up if they are given again."""
+    """The names of the flags that may be given several times, and then have a list of all their values."""
     names = set()
     for group in GROUPS:
         for field in dataclasses.fields(group):

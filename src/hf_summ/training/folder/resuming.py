@@ -175,10 +175,11 @@ def command_line(argv: Sequence[str], processes: int) -> str:
 
 
 def find_resumption(training: SummarizationTrainingArguments, ledger: Ledger, description: Description) -> Resumption:
-    """Where training resumes; a run without `do_train` resumes nowhere.
+    """Where training resumes, or that it is finished.
 
-    Training resumes from the last complete checkpoint of the output folder. `--resume_from_checkpoint` may name another
-    checkpoint, or be `no` to start over.
+    Training resumes from the last complete checkpoint of the output folder, unless the folder's training is finished.
+    `--resume_from_checkpoint` may name another checkpoint, or be `no` to start over. A run without `do_train` has no
+    checkpoint to resume from.
 
     Args:
         training: the arguments of the run.

@@ -33,7 +33,7 @@ def share_modules(model: nn.Module) -> None:
 
 
 def share_noise(model: PreTrainedModel) -> None:
-    """Let all embeddings of words run the hook of NEFTune, which adds noise to embeddings during training.
+    """Let all embeddings of the words' weight run NEFTune's hook, which adds noise to embeddings during training.
 
     transformers adds the hook to the module of `get_input_embeddings()`. BART and T5 never call that module. They call
     further embeddings, which hold the same weight.
@@ -42,6 +42,7 @@ def share_noise(model: PreTrainedModel) -> None:
     for module in model.modules():
         if not isinstance(module, nn.Embedding) or module is word_embedding:
             continue
+        # an embedding with a hook was reached by an earlier call
         is_tied = module.weight is word_embedding.weight
         if is_tied and not module._forward_hooks:
             module.register_forward_hook(partial(_run_hooks, word_embedding), with_kwargs=True)

@@ -156,10 +156,10 @@ class SummarizationTrainer(RowwiseTrainer):
         return super().create_scheduler(num_training_steps, optimizer)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm=None):
-        """Clip the elements of the gradient, and return the norm that the gradient had before.
+        """Clip the elements of the gradient, and return the norm of the gradient before all clipping.
 
-        transformers calls this method once an update, after the backward passes of all its batches, and after it has
-        clipped the norm. If a scaler of half precision is used, the gradient is unscaled here.
+        transformers calls this method once an update. Before the call, it has computed and clipped the norm, and a
+        scaler of half precision has divided the gradient by its scale.
         """
         grad_norm = super()._get_grad_norm(model, grad_norm)
         # a scaler of half precision skips an update that is not finite, and lowers its scale
@@ -408,8 +408,8 @@ class SummarizationTrainer(RowwiseTrainer):
             self.control.should_training_stop = True
             return
         super()._run_epoch(*args, **kwargs)
-        # transformers may load the best weights next. A schedule-free optimizer must not change these weights later, so
-        # it changes to its averages before.
+        # transformers may load the best weights next. A schedule-free optimizer puts its averages into the model now,
+        # because later it would change the loaded weights.
         self._use_averages()
 
     # saving
