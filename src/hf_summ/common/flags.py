@@ -98,9 +98,10 @@ def _spaced(values: Sequence[object]) -> str:
 def add_flags(parser: Any, declared: "type[DataclassInstance]") -> None:
     """Add the flags of a dataclass to a parser: strings, numbers, booleans, choices and, with `nargs`, lists.
 
-    The parser may be a group of one: argparse has no public type for both.
-
-    In the help of a parser, but not of a group, they are a group, whose title is the purpose of the dataclass.
+    Args:
+        parser: a parser, or a group of a parser's arguments; argparse has no public type for both. A parser gets the
+            flags as a new group, whose title is the first sentence of the dataclass's docstring.
+        declared: the dataclass.
     """
     if isinstance(parser, argparse.ArgumentParser):
         purpose = (declared.__doc__ or "").partition("\n")[0]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def hash_of_bytes(parts: Iterable[bytes]) -> str:
-    """The SHA-256 of several parts as of one text, in 64 hexadecimal digits."""
+    """The SHA-256 of the parts joined, in 64 hexadecimal digits."""
     # The import of hashlib takes time, as it loads OpenSSL.
     import hashlib
 

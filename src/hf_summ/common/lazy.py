@@ -42,7 +42,11 @@ def import_extra(module: str, needs: str, extra: str) -> ModuleType:
 
 
 def after_import(callbacks: Mapping[str, Callable[[ModuleType], None]]) -> None:
-    """Call each module's function with the module: at once if it is already imported, otherwise after its import."""
+    """Call a function with each of some modules: at once if the module is imported already, otherwise after its import.
+
+    Args:
+        callbacks: name of a module -> the function.
+    """
     sys.meta_path.insert(0, _Finder(callbacks))
     for name in callbacks.keys() & sys.modules.keys():
         # If another thread is importing the module, this waits for it.

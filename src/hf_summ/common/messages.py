@@ -116,7 +116,11 @@ def logged_from(name: str, least_level: int) -> Generator[None]:
 
 
 def no_warnings(summarizer: Any) -> AbstractContextManager[None]:
-    """Within, silence the pipeline's warnings about documents, which its caller reports."""
-    # The logger of the package silences all modules beside the one that reads documents.
+    """In this context, silence what a summarizer logs about documents below errors; the caller reports it instead.
+
+    Args:
+        summarizer: an object whose method `read` reads documents.
+    """
+    # The logger of the package that defines `read` silences all modules of the package.
     package = type(summarizer).read.__module__.rpartition(".")[0]
     return logged_from(package, logging.ERROR)

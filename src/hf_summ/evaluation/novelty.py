@@ -332,13 +332,12 @@ def _fractions_of_ngrams(alignment: Alignment, n: int, count: Count) -> dict[str
 
 
 def _fractions_of_copying(alignment: Alignment) -> dict[str, Fraction]:
-    """The scores of a summary's fragments: `copy_rate`, `copy_position` and `copy_density`."""
-    length = len(alignment.words)
+    """The fractions `copy_rate`, `copy_position` and `copy_density` of a summary whose source has a sentence."""
+    summary_length = len(alignment.words)
     copied_words = 0
-    # The sum over the copied words of the length of the word's fragment. A fragment has `length` words, so it adds
-    # the square of its length.
+    # The sum over the copied words of the length of the word's fragment: each fragment adds the square of its length.
     summed_squares = 0
-    # The sum over the copied words of the position of the word's sentence in the source.
+    # The sum over the copied words of the position in the source of the sentence in which the word's fragment begins.
     summed_positions = 0.0
     for fragment in alignment.fragments:
         copied_words += fragment.length
@@ -347,9 +346,9 @@ def _fractions_of_copying(alignment: Alignment) -> dict[str, Fraction]:
         middle = sum(fragment.sentences) / len(fragment.sentences) + 0.5
         summed_positions += fragment.length * middle
     return {
-        "copy_rate": (copied_words, length),
+        "copy_rate": (copied_words, summary_length),
         "copy_position": (summed_positions / alignment.source_sentences, copied_words),
-        "copy_density": (summed_squares, length),
+        "copy_density": (summed_squares, summary_length),
     }
 
 

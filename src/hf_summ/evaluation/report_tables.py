@@ -204,7 +204,7 @@ def shown_p_value(p_value: float | None) -> str:
         return "none"
     if p_value >= 0.001:
         return f"{p_value:.3f}"
-    # With many resamples, values can be below the third digit.
+    # With many resamples, values can be smaller than 0.001.
     return f"{p_value:.1g}"
 
 

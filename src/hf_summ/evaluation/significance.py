@@ -324,7 +324,7 @@ def _paired_statistics(scores_a: Rows, scores_b: Rows, measure: MeasureOfSums | 
             "the same ones, of the same examples"
         )
     if measure is None:
-        # The sum of the examples' differences is 0 where both systems are equally good, without rounding.
+        # The means of equally good systems may differ by rounding, but equal examples have a difference of exactly 0.
         return _Paired(a - b, np.zeros_like(b), _mean_of(len(a)))
     return _Paired(a, b, measure)
 

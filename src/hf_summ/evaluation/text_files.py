@@ -363,7 +363,7 @@ def _texts_of_column(rows: "Dataset", column: str, kind: Kind, file: str) -> Tex
         file: the path of the file, for messages.
 
     Raises:
-        ValueError: the column has lists of predictions, or values that are not texts.
+        ValueError: the column has lists of predictions, or values that are not texts, which `is_list_column` refuses.
     """
     has_lists = is_list_column(rows, column, file)
     if has_lists and kind == "predictions":
