@@ -170,7 +170,7 @@ def _summarize(
     sources = [summary.source for summary in summaries]
     settings["batch_size"] = min(arguments.batch_size, max(len(sources), 1))
     settings["show_progress"] = len(sources) > 1
-    with no_warnings(summarizer):
+    with no_warnings(summarizer.read):
         results = summarizer(sources, **settings)
     for summary, result in zip(summaries, results, strict=True):
         summary.text = result["summary_text"]

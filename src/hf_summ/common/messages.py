@@ -6,7 +6,8 @@ import re
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from types import MethodType
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from huggingface_hub.utils import tqdm
@@ -115,12 +116,12 @@ def logged_from(name: str, least_level: int) -> Generator[None]:
         logger.setLevel(level)
 
 
-def no_warnings(summarizer: Any) -> AbstractContextManager[None]:
+def no_warnings(read: MethodType) -> AbstractContextManager[None]:
     """In this context, silence what a summarizer logs about documents below errors; the caller reports it instead.
 
     Args:
-        summarizer: an object whose method `read` reads documents.
+        read: the summarizer's method `read`, which reads documents.
     """
-    # The logger of the package that defines `read` silences all modules of the package.
-    package = type(summarizer).read.__module__.rpartition(".")[0]
+    # The logger of the package that defines the method silences all modules of the package.
+    package = read.__module__.rpartition(".")[0]
     return logged_from(package, logging.ERROR)

@@ -72,7 +72,7 @@ def _loader() -> type:
     return Loader
 
 
-def read_record(path: Path, problem_of: Callable[[Any], str | None]) -> Any:
+def read_record(path: Path, problem_of: Callable[[dict], str | None]) -> dict | None:
     """The content of a record, or None if there is none.
 
     Args:

@@ -156,7 +156,7 @@ class ShardSummarizer:
         progress(len(shard.examples) - len(examples))
         # The longest documents come first: if memory is too small, the error comes early.
         order = sorted(examples, key=lambda index: _length(examples[index].text), reverse=True)
-        with no_warnings(self._summarizer):
+        with no_warnings(self._summarizer.read):
             results = self._summarize([examples[index] for index in order])
             for index, summary in zip(order, results, strict=True):
                 summaries[index] = summary
