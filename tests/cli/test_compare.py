@@ -59,7 +59,7 @@ def test_drawn_rows_depend_on_the_seed_alone(run, workplace):
 
 
 CASES_OF_REFUSED_COMPARISONS = [
-    (["plain.txt"], "plain.txt has no references beside its predictions: name their file with --references"),
+    (["plain.txt"], "plain.txt has predictions but no references: give the file of references with --references"),
     (["a.jsonl", "other.jsonl"], "the id 'n0' occurs 1 times in a.jsonl and 0 times in other.jsonl"),
     (["a.jsonl", "b.jsonl", "--names", "A"], "--names A: must be 2 different names, one for each file"),
     (["a.jsonl", "--rows", "9"], "--rows 9: must be from 1 to 8, the number of rows"),

@@ -192,7 +192,7 @@ def test_other_checkpoints_are_refused(files, tmp_path, change, message, capsys)
 
 def test_files_that_do_not_fit_are_named(files, tmp_path, run):
     checkpoint, dictionary = files(mass_weights(), PIECES[:-1])
-    message = f"{re.escape(checkpoint)} has 13 pieces, but {re.escape(dictionary)} 12$"
+    message = f"{re.escape(checkpoint)} has 13 pieces, but {re.escape(dictionary)} lists 12$"
     with pytest.raises(ValueError, match=message):
         convert_mass(checkpoint, dictionary, tmp_path / "bart")
     Path(checkpoint).write_bytes(Path(checkpoint).read_bytes()[:500])

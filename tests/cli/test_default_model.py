@@ -71,6 +71,9 @@ def test_a_missing_model_is_named(refusal, shipped, command):
 def test_a_flag_of_the_search_without_effect_is_named(run, shipped):
     change_json(shipped / "generation_config.json", whole_sentences=True)
     _, errors = run("summarize", "a.txt", "--num_beams", "3", "--max_new_tokens", "60")
-    assert "--num_beams: has no effect, as the model chooses whole sentences; --no-whole_sentences searches" in errors
+    assert (
+        "--num_beams: has no effect, as the model chooses whole sentences; give --no-whole_sentences for a search"
+        in errors
+    )
     _, errors = run("summarize", "a.txt", "--num_beams", "3", "--no-whole_sentences", "--max_new_tokens", "5")
     assert "no effect" not in errors

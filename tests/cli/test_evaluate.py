@@ -171,7 +171,7 @@ def test_tags_end_sentences(run, workplace, tag, options):
 
 
 CASES_OF_REFUSED_EVALUATIONS = [
-    ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: both must have the same rows"),
+    ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: the files must match row by row"),
     ((*PAIR, "--average", "micro"), "--average micro: needs --sources"),
     ((*PAIR, "--metrics", "support"), "--metrics support: needs --sources, with which it compares the summaries"),
     ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),

@@ -100,7 +100,10 @@ CASES_OF_REFUSED_EXTRACTS = [
     (["none.txt"], "No such file or directory: 'none.txt'$"),
     (["none.jsonl"], "^none.jsonl does not exist$"),
     (["a.txt", "--method", "consistent", "--idf", "idf.json"], "--idf idf.json: needs --share$"),
-    (["a.txt", "--share", "0.3", "--method", "lead"], "--share is for --method consistent, but it is lead$"),
+    (
+        ["a.txt", "--share", "0.3", "--method", "lead"],
+        "--share has an effect only if --method is consistent, but --method is lead$",
+    ),
     (["a.txt", "--share", "0.3", "--sentences", "9"], "--sentences 9: has no effect beside --share 0.3"),
 ]
 

@@ -122,7 +122,7 @@ def test_predictions_and_references_in_the_same_rows(write):
     assert (predictions.texts(), references.texts()) == (["ours"], ["gold"])
     with pytest.raises(ValueError, match=r"no summary column; the columns are output"):
         read_systems([file])
-    with pytest.raises(ValueError, match=r"b.txt has no references beside its predictions: name their file"):
+    with pytest.raises(ValueError, match=r"b.txt has predictions but no references: give the file"):
         read_systems([write("b.txt", "a\n")])
 
 
@@ -208,7 +208,7 @@ def test_names_without_numbers_and_those_that_share_them_are_ids(write):
 
 def test_different_numbers_of_rows_are_an_error(write):
     first, second = read_predictions(write("a.txt", "1\n2\n3\n")), read_references(write("b.txt", "1\n2\n"))
-    with pytest.raises(ValueError, match=r"a.txt has 3 texts and b.txt has 2: both must have the same rows"):
+    with pytest.raises(ValueError, match=r"a.txt has 3 texts and b.txt has 2: the files must match row by row"):
         aligned(second, first)
 
 

@@ -92,12 +92,15 @@ def test_table_without_votes_says_what_it_needs(tmp_path):
 
 
 CASES_OF_WRONG_REPORTS = [
-    ({"systems": ("GDLF.txt", "theirs.txt")}, "compares GDLF with theirs, but made_up GDLF with DC: name the"),
+    (
+        {"systems": ("GDLF.txt", "theirs.txt")},
+        "compares GDLF with theirs, but made_up compares GDLF with DC: give the files",
+    ),
     # two systems are DC, in two folders
-    ({"systems": ("GDLF", "a/DC", "b/DC")}, "compares GDLF with DC, GDLF with DC, but made_up GDLF with DC"),
+    ({"systems": ("GDLF", "a/DC", "b/DC")}, "compares GDLF with DC, GDLF with DC, but made_up compares GDLF with DC"),
     (
         {"outcomes": {"relevance": [[1]], "clarity": [[1]]}},
-        "has votes on relevance, clarity, but made_up on relevance, fluency: make the sheets with the paper's",
+        "has votes on relevance, clarity, but made_up has rows for relevance, fluency: make the sheets with the",
     ),
     ({"pairs": [{"first": "GDLF", "second": "DC"}]}, "is not a report of votes \\(.*\\): name one written by"),
     ({"voters": "two"}, "is not a report of votes"),

@@ -164,10 +164,10 @@ CASES_OF_WRONG_SETTINGS = [
     ({"share": float("nan")}, "`share` is nan, but must be above 0"),
     ({"tokens": 0}, "`tokens` is 0, but must be at least 1"),
     ({"share": 0.5, "tokens": 9}, "`share` and `tokens` exclude each other: set only one"),
-    ({}, "needs either `share` or `tokens`"),
-    ({"share": 0.5, "method": "lead"}, "`share` is for `method` consistent, but it is lead"),
+    ({}, "needs `share` or `tokens`"),
+    ({"share": 0.5, "method": "lead"}, "`share` has an effect only if `method` is consistent, but `method` is lead"),
     ({"share": 0.5, "idf": "nowhere.json"}, "nowhere.json is not a file written by `hf-summ idf`"),
-    ({"share": 0.5, "idf": DocumentFrequencies({}, 2, "de")}, "the document frequencies are of language 'de', but"),
+    ({"share": 0.5, "idf": DocumentFrequencies({}, 2, "de")}, "the document frequencies are for language 'de', but"),
 ]
 
 

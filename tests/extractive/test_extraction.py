@@ -64,7 +64,7 @@ CASES_OF_WRONG_SETTINGS = [
     ({"method": "luhn"}, "`method` is 'luhn', but must be one of lead, tail, oracle"),
     ({"method": "tail", "sentences": 0}, "`sentences` is 0, but must be at least 1"),
     ({"method": "tail", "sentences": [1, 0]}, "`sentences` is 0, but must be at least 1"),
-    ({"method": "lead", "sentences": [1]}, "1 numbers of `sentences` but 2 documents"),
+    ({"method": "lead", "sentences": [1]}, "`sentences` has 1 numbers, but there are 2 documents"),
 ]
 
 

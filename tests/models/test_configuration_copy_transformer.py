@@ -71,7 +71,8 @@ def test_what_is_no_encoder_that_reads_both_ways_is_refused_as_bert(tmp_path, pr
     pretrained_config.save_pretrained(tmp_path)
     config = COPY_TRANSFORMER.config(encoder_type="bert", bert_name=str(tmp_path), convolutional_attention="none")
     with pytest.raises(
-        ValueError, match=f"`bert_name` is '{tmp_path}', a {model_type}, but must be an encoder such as BERT"
+        ValueError,
+        match=f"`bert_name` is '{tmp_path}', a model of type {model_type}, but must be an encoder such as BERT",
     ):
         read_pretrained_parts(config)
 

@@ -42,7 +42,7 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
 def test_rows_that_end_every_process_are_named(mortal, local_ray):
     job = plan(mortal, "out", rows_with("fatal", 35))
     engine = partial(on_ray, work(mortal, is_mortal=True), job, tasks=1, address=None)
-    with pytest.raises(ValueError, match="4 processes ended at rows 31 to 40: if memory was too small, lower --batch"):
+    with pytest.raises(ValueError, match="4 processes died at rows 31 to 40: if memory was too small, lower --batch"):
         run_plan(job, {}, engine)
     assert job.done() == {0, 1, 2}
 

@@ -212,7 +212,9 @@ def test_training_rows_are_streamed(recipe, tiny_tokenizer, tmp_path, caplog):
         recipe(bart, "endless", **streamed, max_steps=None)
     with pytest.raises(ValueError, match="--train_sampling_strategy sequential: has no effect beside --streaming"):
         recipe(bart, "sorted", streaming=True, train_sampling_strategy="sequential")
-    with pytest.raises(ValueError, match="--streaming: excludes --train_tokens_per_batch, which reads all rows"):
+    with pytest.raises(
+        ValueError, match="--streaming: cannot be combined with --train_tokens_per_batch, which reads all"
+    ):
         recipe(bart, "packed", **{**streamed, "per_device_train_batch_size": None}, train_tokens_per_batch=100)
 
 

@@ -49,7 +49,7 @@ CASES_OF_BAD_BODIES = [
     (b"{", TURTLE, 422, "the body cannot be read: not Turtle"),
     (NIF + b'<a b> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle"),
     (NIF + b'<http://a/\\u0020> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle"),
-    (NIF + b'"a b" nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle (a text is the subject"),
+    (NIF + b'"a b" nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle (the subject of"),
     (NIF + b"<a:" + b"b" * 3000 + b'> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle (a URI"),
     (NIF + b"<a:a> nif:isString " + b"(" * 2000, TURTLE, 422, "the body cannot be read: not Turtle"),
     (b'{"inputs": [1, 1, 1]}', {}, 422, "`inputs.str`: Input should be a valid string; `inputs.list[str].0`: "),

@@ -107,7 +107,9 @@ def test_missing_sacrebleu_is_reported_before_anything_starts(settings, monkeypa
         tiny.check([settings(do_eval=True), "--metrics", "bleu"])
 
 
-OTHER_SHAPE = r"model\.\S+ has shape \[32\] in its weights, but \[64\] in its configuration: give the configuration"
+OTHER_SHAPE = (
+    r"model\.\S+ has shape \[32\] in the saved weights, but \[64\] by the configuration: give the configuration"
+)
 
 
 CASES_OF_DAMAGED_MODELS = [

@@ -172,7 +172,7 @@ def test_votes_of_other_sheets_are_told(asked):
     foreign_sheets, foreign_key = made_sheets(seed=1)
     sheets, key, read = asked
     foreign_rows = rows_of(foreign_sheets[0], prefer_one)
-    message = rf"row 1: the sheet '{foreign_sheets[0].id}' is not in the key: name the key written"
+    message = rf"row 1: the sheet '{foreign_sheets[0].id}' is not in the key: give the key file written"
     with pytest.raises(ValueError, match=message):
         read(foreign_rows)
     row = rows_of(sheets[0], prefer_one)[0]

@@ -171,9 +171,9 @@ def test_what_is_no_key_is_told(tmp_path, change):
     _, key = made_sheets()
     content = json.loads(key.to_json())
     (tmp_path / "key.json").write_text(json.dumps(change(content)), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"key\.json is not a key of sheets \(.*\): name the one that was written"):
+    with pytest.raises(ValueError, match=r"key\.json is not a key file of sheets \(.*\): give the key file written"):
         read_key(tmp_path / "key.json")
-    with pytest.raises(ValueError, match=r"none\.json is not a key of sheets"):
+    with pytest.raises(ValueError, match=r"none\.json is not a key file of sheets"):
         read_key(tmp_path / "none.json")
 
 

@@ -120,7 +120,7 @@ def bart_of_mass(
                 raise ValueError(f"{source} is not a checkpoint of MASS: it lacks {full_name}")
     embedding = bart_weights["model.encoder.embed_tokens.weight"]
     if len(embedding) != len(pieces):
-        raise ValueError(f"{source} has {len(embedding)} pieces, but {dictionary} {len(pieces)}")
+        raise ValueError(f"{source} has {len(embedding)} pieces, but {dictionary} lists {len(pieces)}")
     # A BART has one embedding for the encoder, the decoder and the output. Not every MASS has a weight of the output.
     for name in ("model.decoder.embed_tokens.weight", "model.decoder.embed_out"):
         if name not in bart_weights:

@@ -302,7 +302,9 @@ def load_summarizer(arguments: argparse.Namespace, **settings: Any) -> "Document
     generation_settings = {name: values.get(name) for name in names(_GenerationFlags)}
     ignored = summarizer.setting_without_search(generation_settings)
     if ignored is not None:
-        print_note(f"--{ignored}: has no effect, as the model chooses whole sentences; --no-whole_sentences searches")
+        print_note(
+            f"--{ignored}: has no effect, as the model chooses whole sentences; give --no-whole_sentences for a search"
+        )
     model_inputs = getattr(summarizer.processor, "model_input_names", ())
     if values.get("phrase") is not None and "phrase_starts" not in model_inputs:
         raise ValueError(f"--phrase: {arguments.model} does not read key phrases, but a highlight_transformer does")

@@ -24,7 +24,9 @@ def check_encoder(key: str, name: str, config: PreTrainedConfig) -> None:
     is_masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
     has_decoder = config.is_encoder_decoder or getattr(config, "is_decoder", False)
     if has_decoder or not is_masked:
-        raise ValueError(f"`{key}` is {name!r:.80}, a {config.model_type}, but must be an encoder such as BERT")
+        raise ValueError(
+            f"`{key}` is {name!r:.80}, a model of type {config.model_type}, but must be an encoder such as BERT"
+        )
 
 
 def read_model(

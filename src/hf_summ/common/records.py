@@ -89,7 +89,7 @@ def read_record(path: Path, problem_of: Callable[[dict], str | None]) -> dict | 
         return None
     except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         problem = one_line(error)
-    raise ValueError(f"{path}: cannot be read ({problem}): remove it if the folder's results may be lost")
+    raise ValueError(f"{path}: cannot be read ({problem}): remove it only if you no longer need the folder's results")
 
 
 def write_record(path: Path, content: Mapping[str, object]) -> None:

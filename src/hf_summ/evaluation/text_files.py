@@ -189,7 +189,7 @@ def read_systems(
         first = read_predictions(predictions[0], reading, taken=reading.summary_column)
         if first.column is None:
             raise ValueError(
-                f"{first.name} has no references beside its predictions: name their file with `references`"
+                f"{first.name} has predictions but no references: give the file of references with `references`"
             )
         reference_file = read_references(first.name, reading, taken=first.column)
     else:
@@ -235,8 +235,8 @@ def aligned(file: TextFile, first: TextFile) -> TextFile:
             return _in_order_of_ids(file, first)
     if len(file.rows) != len(first.rows):
         raise ValueError(
-            f"{first.name} has {len(first.rows)} texts and {file.name} has {len(file.rows)}: both must have the same "
-            "rows"
+            f"{first.name} has {len(first.rows)} texts and {file.name} has {len(file.rows)}: the files must match "
+            "row by row"
         )
     return file
 

@@ -164,8 +164,8 @@ def count_votes(table: Table, dataset: str, file: str | None) -> Block:
     pair = _pair_of_table(table, counts.pairs, file)
     if not set(table.row_names) <= pair.aspects.keys():
         raise ValueError(
-            f"{file} has votes on {one_line(', '.join(pair.aspects))}, but {table.name} on "
-            f"{', '.join(table.row_names)}: make the sheets with the paper's `--preset`"
+            f"{file} has votes on {one_line(', '.join(pair.aspects))}, but {table.name} has rows "
+            f"for {', '.join(table.row_names)}: make the sheets with the paper's `--preset`"
         )
     # The report may have the systems in the opposite order, so that its wins are the losses of the table.
     is_swapped = pair.first.lower() != table.systems[0].lower()
@@ -203,8 +203,8 @@ def _pair_of_table(table: Table, pairs: Sequence[PairVotes], file: str) -> PairV
         return matching_pairs[0]
     compared = one_line(", ".join(f"{pair.first} with {pair.second}" for pair in pairs))
     raise ValueError(
-        f"{file} compares {compared}, but {table.name} {' with '.join(table.systems)}: name the files of predictions "
-        "like these systems when you make the sheets"
+        f"{file} compares {compared}, but {table.name} compares {' with '.join(table.systems)}: give the files of "
+        "predictions the names of these systems before you make the sheets"
     )
 
 

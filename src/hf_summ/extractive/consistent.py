@@ -69,7 +69,7 @@ def consistent_extract(documents: Sequence[str], settings: ExtractiveSettings) -
     """
     check_texts("documents", documents)
     if not settings.is_stage:
-        raise ValueError("the consistent extractive stage needs either `share` or `tokens`, what to keep")
+        raise ValueError("the consistent extractive stage needs `share` or `tokens`, which say how much to keep")
     if settings.next_sentence_model is None:
         warnings.warn(UNCHECKED, stacklevel=2)
     stage = ConsistentStage.load(settings)

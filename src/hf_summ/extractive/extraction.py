@@ -330,7 +330,8 @@ def _numbers_of_sentences(settings: ExtractiveSettings, documents: int) -> Seque
         return [numbers] * documents
     if len(numbers) != documents:
         raise ValueError(
-            f"{len(numbers)} numbers of `sentences` but {documents} documents: give one each, or one for all"
+            f"`sentences` has {len(numbers)} numbers, but there are {documents} documents: give a number for each "
+            "document, or one for all"
         )
     return numbers
 

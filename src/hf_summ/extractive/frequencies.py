@@ -91,7 +91,7 @@ class DocumentFrequencies:
         """
         if language_code(language) != language_code(self.language):
             raise ValueError(
-                f"the document frequencies are of language '{self.language}', but `language` is '{language}': fit "
+                f"the document frequencies are for language '{self.language}', but `language` is '{language}': fit "
                 "others with `hf-summ idf --language`, or set `language`"
             )
 

@@ -110,7 +110,7 @@ class ExtractiveSettings:
             raise ValueError("`share` and `tokens` exclude each other: set only one")
         if self.is_stage and self.method not in (None, "consistent"):
             name = "share" if self.tokens is None else "tokens"
-            raise ValueError(f"`{name}` is for `method` consistent, but it is {self.method}")
+            raise ValueError(f"`{name}` has an effect only if `method` is consistent, but `method` is {self.method}")
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any], **settings: Any) -> "ExtractiveSettings":

@@ -220,7 +220,7 @@ def on_ray(
                 raise ValueError(reason_of(error.cause)) from error
             except RayError as error:
                 rows = plan.words_for(shard_number)
-                raise ValueError(f"{_RETRIES + 1} processes ended at {rows}: {LESS_MEMORY}") from error
+                raise ValueError(f"{_RETRIES + 1} processes died at {rows}: {LESS_MEMORY}") from error
             plan.write(shard_number, summaries)
             progress(len(summaries))
             yield count_summaries(summaries)

@@ -35,7 +35,7 @@ class _Contexts(Graph):
         if relation != _NIF.isString:
             return self
         if isinstance(context, Literal):
-            raise ValueError("a text is the subject of `nif:isString`")
+            raise ValueError("the subject of `nif:isString` must be a resource, but is a text")
         if len(context) > _LONGEST_URI:
             raise ValueError(f"a URI has more than {_LONGEST_URI} characters")
         # rdflib reads URIs that it cannot write, such as those with spaces. For these, `n3` raises an error.

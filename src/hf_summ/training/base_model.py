@@ -112,8 +112,8 @@ def _load_model(config: PreTrainedConfig, base: ModelArguments, hub: HubArgument
     if loaded["mismatched_keys"]:
         name, saved_shape, configured_shape = min(loaded["mismatched_keys"])
         raise ValueError(
-            f"{flag}: {name} has shape {list(saved_shape)} in its weights, but {list(configured_shape)} in its "
-            "configuration: give the configuration of its training"
+            f"{flag}: {name} has shape {list(saved_shape)} in the saved weights, but "
+            f"{list(configured_shape)} by the configuration: give the configuration with which the model was trained"
         )
     if missing and base.config_overrides:
         raise ValueError(

@@ -228,7 +228,7 @@ def generation_config(
     if getattr(config, "whole_sentences", False) and "whole_sentences" not in settings:
         logger.warning(
             "the checkpoint's summaries are whole sentences of the documents, and so are those of this run; "
-            "--no-whole_sentences searches for summaries"
+            "give --no-whole_sentences for a search for summaries"
         )
     has_limit = config.max_length is not None or config.max_new_tokens is not None
     if length_is_given or not has_limit:
@@ -387,8 +387,8 @@ def _fit_vocabulary(model: PreTrainedModel, processor: Processor, can_grow: bool
         return
     if not can_grow:
         raise ValueError(
-            f"the tokenizer has {tokens:,} tokens, but the model {rows:,}, and an adapter cannot contain new "
-            "embeddings: give the model's tokenizer, or train without --lora_r"
+            f"the tokenizer has {tokens:,} tokens, but the model has {rows:,}, and an adapter cannot contain "
+            "new embeddings: give the model's tokenizer, or train without --lora_r"
         )
     model.resize_token_embeddings(tokens)
 

@@ -426,7 +426,7 @@ def _check_steps(arguments: RunArguments) -> None:
     if arguments.corpus.streaming:
         for name in ("train_tokens_per_batch", "min_coverage", "extract_share", "extract_tokens"):
             if getattr(training, name, None) or getattr(arguments.data, name, None):
-                raise ValueError(f"--streaming: excludes --{name}, which reads all rows first")
+                raise ValueError(f"--streaming: cannot be combined with --{name}, which reads all rows before training")
     if training.n_gpu > 1:
         logger.warning(f"only 1 of {training.n_gpu} GPUs is used: start with `accelerate launch` to use them all")
         training._n_gpu = 1

@@ -242,7 +242,9 @@ def _check_columns(row: _Row, key: Key) -> None:
 def _check_sheet_and_item(sheet: str, item: str, key: Key, position: str) -> None:
     """Raise a ValueError unless the key has the sheet and the item."""
     if sheet not in key.sheets:
-        raise ValueError(f"{position}: the sheet '{_short(sheet)}' is not in the key: name the key written with it")
+        raise ValueError(
+            f"{position}: the sheet '{_short(sheet)}' is not in the key: give the key file written with the sheet"
+        )
     if item not in key.items:
         raise ValueError(f"{position}: the sheet has no item '{_short(item)}': leave the first columns as they are")
 

@@ -171,7 +171,7 @@ def read_key(path: str | os.PathLike) -> Key:
         return key
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{path} is not a key of sheets ({one_line(error)}): name the one that was written with them"
+            f"{path} is not a key file of sheets ({one_line(error)}): give the key file written with the sheets"
         ) from error
 
 

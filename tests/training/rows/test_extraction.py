@@ -175,7 +175,7 @@ def test_wrong_flags_are_reported_before_anything_starts(settings, flags, messag
 
 def test_frequencies_of_another_language(settings, tmp_path):
     DocumentFrequencies({}, 2, "de").save(tmp_path / "idf.json")
-    with pytest.raises(ValueError, match=r"^the document frequencies are of language 'de', but"):
+    with pytest.raises(ValueError, match=r"^the document frequencies are for language 'de', but"):
         tiny.check([settings(extract_share=0.5, extract_idf=str(tmp_path / "idf.json"))])
 
 
