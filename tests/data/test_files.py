@@ -148,15 +148,3 @@ def test_files_of_rows_by_their_names(tmp_path):
         assert is_row_file(name)
     for name in ("a.txt", "a.txt.gz", "a", "a.pdf", str(tmp_path)):
         assert not is_row_file(name)
-
-
-# pyarrow 26 ends the process at such a file
-@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.jsonl.gz"])
-def test_a_first_row_that_is_null_is_refused(name, tmp_path):
-    content = b"\n null\n" + json.dumps(ROWS[0]).encode()
-    if name.endswith(".gz"):
-        content = gzip.compress(content)
-    file = tmp_path / name
-    file.write_bytes(content)
-    with pytest.raises(ValueError, match="the first row is null"):
-        read_files(str(file))

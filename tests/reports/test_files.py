@@ -297,3 +297,19 @@ def test_an_empty_name_of_a_model_is_told(run, tmp_path):
     (tmp_path / "a.txt").write_text("A ferry sank.")
     _, notes, _ = run("summarize", "a.txt", "--model", "", "--max_new_tokens", "2")
     assert "no --model: using arxiv-tldr" in notes
+
+
+NULL_BEGINNINGS = ["null", "\n null\n{}", "null {}", "[null, {}]", "[\n  null\n]"]
+
+
+# apache/arrow#47409: the reader of JSON ends the process
+@pytest.mark.parametrize("content", NULL_BEGINNINGS)
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.jsonl.gz"])
+def test_a_first_row_that_is_null_is_refused(run, tmp_path, content, name):
+    data = content.replace("{}", json.dumps(ROW)).encode()
+    if name.endswith(".gz"):
+        data = gzip.compress(data)
+    (tmp_path / name).write_bytes(data)
+    _, notes, status = run("data", name)
+    assert status == 2
+    assert f"{name}: cannot be read: the first row is null" in notes

@@ -234,11 +234,12 @@ def _check_first_row(file: str) -> None:
     """Raise a ValueError if the first row of a JSON file is null, as pyarrow ends the process at such a row."""
     try:
         with open_text(file) as text:
-            row = next((line.strip() for line in text if line.strip()), "")
+            beginning = text.read(1000).lstrip()
     except (UnicodeDecodeError, EOFError, OSError, ValueError, lzma.LZMAError):
         # the reader of the rows says what is wrong with the file
         return
-    if row == "null":
+    # the rows stand one in a line, or in an array
+    if beginning.removeprefix("[").lstrip().startswith("null"):
         raise ValueError(f"{file}: cannot be read: the first row is null")
 
 

@@ -201,6 +201,8 @@ _AUTHORS = re.compile(rf"\b(?:[Ww]e|[Oo]ur|I|[Tt]his {_PAPER}|[Tt]he (?:authors|
 def sentence_candidates(text: str) -> dict[str, int]:
     """The sentences of a text, their shorter forms and their pairs, each with the number of its doubts.
 
+    Doubts are counted as by `doubts_of`. A pair has a number below 0, as readers prefer pairs.
+
     Each begins with a capital, ends with its mark, and has no line break. Sentences that need the sentence before,
     such as "It ...", are left out if there are others. A text without a sentence of six words gives all its sentences.
     """
@@ -258,10 +260,10 @@ def _pairs(forms: Sequence[Sequence[str]]) -> Iterator[tuple[str, int]]:
 
 
 def _pair(first: str, second: str, are_neighbors: bool) -> str | None:
-    """Two sentences as one, or None if they do not fit.
+    """Two sentences as one, such as "We propose a rank and show that it is fair", or None if they do not fit.
 
     Args:
-        first: a sentence of a text.
+        first: a sentence of a text, which ends with a period.
         second: a later sentence.
         are_neighbors: whether no sentence stands between them, so that "this method" in the second one is clear.
     """
