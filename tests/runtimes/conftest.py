@@ -7,14 +7,17 @@ from pathlib import Path
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx.external_data_helper import load_external_data_for_model
 
 from hf_summ.cli import main
 from hf_summ.data import fit_vocabulary
 from hf_summ.models import layers_recurrent
 from hf_summ.runtimes import onnx_layers
+from hf_summ.runtimes.folders import RUNTIME_FILE
 from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import READ, WRITE
 from tests.conftest import SENTENCES, save
+from tests.data.files import change_json
 from tests.models.architectures import (
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
@@ -63,11 +66,19 @@ CHECKPOINTS = [
 DOCUMENTS = [" ".join(SENTENCES), SENTENCES[2], " ".join(SENTENCES[:2])]
 
 
+def complete_graph(exported: Path, name: str) -> onnx.ModelProto:
+    """A graph of an exported folder, with the constants that it reads from the weights in the folder above."""
+    graph = onnx.load(exported / name, load_external_data=False)
+    load_external_data_for_model(graph, str(exported.parent))
+    return graph
+
+
 def copied_in_8_bits(exported: Path, folder: Path) -> Path:
     """The exported folder with all matrices in 8 bits, none of which a product reads in 32."""
     shutil.copytree(exported, folder)
+    change_json(folder / RUNTIME_FILE, shares_weights=False)
     for name in (READ, WRITE):
-        graph = onnx.load(folder / name)
+        graph = complete_graph(exported, name)
         quantize(graph, least_weights=0)
         onnx.save(graph, folder / name)
         floats = [tensor for tensor in graph.graph.initializer if tensor.data_type == TensorProto.FLOAT]

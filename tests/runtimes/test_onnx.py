@@ -20,12 +20,12 @@ from hf_summ.cli import main
 from hf_summ.models.generation_rules import Beams
 from hf_summ.models.layers_transformer import SelfAttention
 from hf_summ.runtimes import folders, onnx_graphs, onnx_model
-from hf_summ.runtimes.folders import RUNTIME_FILE, export, find
+from hf_summ.runtimes.folders import RUNTIME_FILE, export, find, weights_file
 from hf_summ.runtimes.onnx_graphs import write_graphs
 from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import LAST, READ, SOURCE, WRITE, Graph, encode, search
 from tests.models.architectures import COPY_TRANSFORMER, DRGD, GDLF, TINY_BERT
-from tests.runtimes.conftest import BERT, DOCUMENTS, copied_in_8_bits
+from tests.runtimes.conftest import BERT, DOCUMENTS, complete_graph, copied_in_8_bits
 
 WINDOWS = {"bert_window_size": 6, "bert_window_stride": 4}
 SETTINGS = [
@@ -100,7 +100,7 @@ def raw_data(matrix: torch.Tensor) -> bytes:
 
 
 def test_the_graph_that_reads_has_no_layers_of_the_decoder(checkpoint):
-    constants = {tensor.raw_data for tensor in onnx.load(checkpoint / "onnx" / READ).graph.initializer}
+    constants = {tensor.raw_data for tensor in complete_graph(checkpoint / "onnx", READ).graph.initializer}
     for name, weight in load(checkpoint).get_decoder().named_parameters():
         # products read their transposes
         if "feed_forward" in name and weight.ndim == 2:
@@ -109,7 +109,7 @@ def test_the_graph_that_reads_has_no_layers_of_the_decoder(checkpoint):
 
 
 def test_steps_repeat_no_work(checkpoint):
-    model, graph = load(checkpoint), onnx.load(checkpoint / "onnx" / WRITE).graph
+    model, graph = load(checkpoint), complete_graph(checkpoint / "onnx", WRITE).graph
     constants = {tensor.raw_data for tensor in graph.initializer}
     for layer in model.get_decoder().modules():
         if isinstance(layer, SelfAttention):
@@ -135,9 +135,10 @@ def test_steps_repeat_no_work(checkpoint):
 
 def test_a_search_begins_with_one_beam_and_leaves_the_source_as_it_is(checkpoint, monkeypatch):
     read = {name: tensor.numpy() for name, tensor in inputs(checkpoint, DOCUMENTS).items()}
-    source = read | encode(Graph(checkpoint / "onnx" / READ), read)
+    weights = weights_file(checkpoint / "onnx")
+    source = read | encode(Graph(checkpoint / "onnx" / READ, weights=weights), read)
     source_before = copy.deepcopy(source)
-    step = Graph(checkpoint / "onnx" / WRITE)
+    step = Graph(checkpoint / "onnx" / WRITE, weights=weights)
     run = Graph.__call__
     rows = []
     settings = {"num_beams": 4, "max_length": 8, "length_penalty": 1.0, "num_return_sequences": 1}

@@ -46,7 +46,7 @@ def test_candidates_are_the_best_tokens_that_are_not_forbidden(vocab_size, are_l
 
 
 def test_weights_of_large_graphs_are_in_a_file_beside_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_nodes, "_LARGEST", 10)
+    monkeypatch.setattr(onnx_nodes, "LARGEST", 10)
     weights = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", None])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", None])

@@ -20,7 +20,7 @@ from transformers import (
 from hf_summ.checkpoints.adapters import AutoModelForSummarization
 from hf_summ.cli import main
 from hf_summ.runtimes import OnnxSummarizer, onnx_layers
-from hf_summ.runtimes.folders import export
+from hf_summ.runtimes.folders import export, weights_file
 from tests.conftest import SENTENCES, save
 from tests.models.test_hub import run
 from tests.runtimes.conftest import copied_in_8_bits
@@ -175,7 +175,12 @@ print("RESULT", json.dumps(pipeline("summarization", model="org/graphs")(sys.arg
 def test_graphs_on_the_hub_are_loaded_by_name(checkpoint, local_hub, tmp_path):
     expected = pipeline("summarization", model=str(checkpoint))(DOCUMENTS[0], num_beams=2, max_new_tokens=9)
     environment = local_hub.environment(tmp_path / "home")
-    (result,) = run(PUSH_AND_LOAD, str(checkpoint / "onnx"), DOCUMENTS[0], environment=environment, folder=tmp_path)
+    # outside the checkpoint, graphs are complete
+    graphs = tmp_path / "graphs"
+    assert main(["export", str(checkpoint), "--to", "onnx", "--output", str(graphs)]) == 0
+    assert weights_file(graphs) is None
+    assert weights_file(checkpoint / "onnx") == checkpoint / "model.safetensors"
+    (result,) = run(PUSH_AND_LOAD, str(graphs), DOCUMENTS[0], environment=environment, folder=tmp_path)
     assert result == expected
 
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 # file in an exported folder that names the runtime and the version of the folder's layout
 RUNTIME_FILE = "runtime.json"
+# file with all weights of a checkpoint, which graphs in a folder inside the checkpoint can read
+_WEIGHTS_FILE = "model.safetensors"
+# entry of `RUNTIME_FILE`: whether graphs read the file of weights in the folder above theirs
+_SHARES_WEIGHTS = "shares_weights"
 # file of an adapter, which names the model that it adapts
 _ADAPTER_FILE = "adapter_config.json"
 # endings of the files of a checkpoint that determine its summaries
@@ -72,6 +76,8 @@ def export(
 ) -> None:
     """Export a loaded checkpoint to a folder for ONNX Runtime, with config and processor.
 
+    Graphs in a folder inside the checkpoint's read weights from the checkpoint's file. Other graphs are complete.
+
     Args:
         model: the model, in float32.
         processor: the checkpoint's processor or tokenizer.
@@ -100,9 +106,13 @@ def export(
     }
     from hf_summ.runtimes.onnx_graphs import write_graphs
 
+    weights = None
+    if output.resolve().parent == folder.resolve() and list(folder.glob("*.safetensors")) == [folder / _WEIGHTS_FILE]:
+        weights = folder / _WEIGHTS_FILE
     with moved_into_place(output) as temporary:
         temporary.mkdir()
-        write_graphs(model, temporary, int8)
+        if write_graphs(model, temporary, int8, weights):
+            record[_SHARES_WEIGHTS] = True
         for settings in (model.config, model.generation_config, processor):
             settings.save_pretrained(temporary)
         write_atomically(temporary / RUNTIME_FILE, f"{json.dumps(record, indent=2)}\n")
@@ -161,6 +171,7 @@ def find(name: str) -> Path:
     Raises:
         ValueError: there are no graphs, another version of this package wrote them, or the checkpoint has other weights
             than they have.
+        FileNotFoundError: graphs read a file of weights that is missing.
     """
     folder = Path(name)
     if not folder.exists():
@@ -173,11 +184,39 @@ def find(name: str) -> Path:
     record = read_json(exported / RUNTIME_FILE)
     if record.get("layout") != _LAYOUT:
         raise ValueError(f"{exported} was written by another version of hf_summ: export it again")
-    # a folder of graphs has no weights to compare
-    weights = _weights(folder)
+    weights_folder = folder
+    if weights_file(exported) is not None:
+        weights_folder = exported.parent
+    # a folder of complete graphs has no weights to compare
+    weights = _weights(weights_folder)
     if weights and weights != record["weights"]:
         raise ValueError(f"{exported} was exported from other weights than those of {name}: export it again")
     return exported
+
+
+def weights_file(exported: Path) -> Path | None:
+    """The file of weights that graphs read; None if they contain all of their constants.
+
+    Args:
+        exported: a folder that `find` returns.
+
+    Raises:
+        FileNotFoundError: the file is missing.
+    """
+    if not _shares_weights(exported):
+        return None
+    file = exported.parent / _WEIGHTS_FILE
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"the graphs in {exported} read weights from {file}, which is missing: keep both together, or export the "
+            "checkpoint to a folder outside it"
+        )
+    return file
+
+
+def _shares_weights(exported: Path) -> bool:
+    """Whether the graphs in a folder read the file of weights in the folder above."""
+    return read_json(exported / RUNTIME_FILE).get(_SHARES_WEIGHTS, False)
 
 
 def _folder_of_graphs(folder: Path) -> Path | None:
@@ -206,7 +245,7 @@ def recorded_positions(exported: Path) -> dict[str, int | None] | None:
 
 
 def _downloaded(name: str) -> Path:
-    """Download the graphs of a repository.
+    """Download the graphs of a repository, and its weights only if graphs read them.
 
     Returns:
         The folder of the repository's files; if the repository is not found or not within reach, the name as a path.
@@ -214,9 +253,14 @@ def _downloaded(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, ignore_patterns=["*.safetensors", "*.bin", "*.pt", "*.h5", "*.msgpack"]))
+        folder = Path(snapshot_download(name, ignore_patterns=["*.safetensors", "*.bin", "*.pt", "*.h5", "*.msgpack"]))
+        exported = _folder_of_graphs(folder)
+        if exported is not None and _shares_weights(exported):
+            # the folder's name is the commit, so that both downloads are of the same one
+            snapshot_download(name, revision=folder.name, allow_patterns=[_WEIGHTS_FILE])
     except (OSError, ValueError):
         return Path(name)
+    return folder
 
 
 def _problem(model: "PreTrainedModel") -> str | None:

@@ -27,6 +27,7 @@ from hf_summ.runtimes.onnx_layers import forms_for_export, replaced
 from hf_summ.runtimes.onnx_nodes import WINDOW_SIZES, add_candidates, add_window_sizes, clear_traces, save
 from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import COPIED, LAST, LOGITS, NEXT, READ, SOURCE, STATE, WRITE
+from hf_summ.runtimes.onnx_weights import share_constants
 
 # name -> a tensor of a graph
 Tensors = Mapping[str, torch.Tensor]
@@ -54,8 +55,20 @@ _FREE_SIZES = (_DOCUMENTS, _LENGTH, _PHRASES, _ROWS, _WRITTEN)
 _WINDOWS = dict(zip(WINDOW_SIZES, (3, 5), strict=True))
 
 
-def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> None:
-    """Write the graphs of a float32 model to a folder; with `int8`, matrices have 8 bits."""
+def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False, weights: Path | None = None) -> bool:
+    """Write the graphs of a model to a folder.
+
+    Args:
+        model: the model, in float32.
+        folder: the folder, which exists.
+        int8: whether matrices have 8 bits.
+        weights: the checkpoint's file of safetensors, from which graphs read the constants that it has. By default,
+            graphs contain all of their constants.
+
+    Returns:
+        Whether a graph reads that file.
+    """
+    reads_weights = False
     reader = _Reader(model)
     writer = _Writer(model)
     documents = _example_documents(model)
@@ -69,6 +82,8 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
         if int8:
             # a BERT is computed in 32 bits: few of its values are so large that 8 bits lose the rest
             quantize(graph, computes_in_8_bits=not has_bert)
+        if weights is not None and share_constants(graph, weights):
+            reads_weights = True
         save(graph, folder / READ)
         bar.update()
 
@@ -87,8 +102,11 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
             # pointers add a score for each position of the source
             points=getattr(model, "unknown_ids", 0) > 0,
         )
+        if weights is not None and share_constants(graph, weights):
+            reads_weights = True
         save(graph, folder / WRITE)
         bar.update()
+    return reads_weights
 
 
 @dataclass

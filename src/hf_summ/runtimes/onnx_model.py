@@ -14,7 +14,7 @@ from transformers.utils import ModelOutput
 from hf_summ.models.generation_mixin import SummarizationGenerationMixin, output_of, rule_of, start_of
 from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
-from hf_summ.runtimes.folders import recorded_positions
+from hf_summ.runtimes.folders import recorded_positions, weights_file
 from hf_summ.runtimes.onnx_search import (
     BEST_TOKENS,
     BEST_TOTALS,
@@ -108,12 +108,13 @@ class _Reader(nn.Module):
 
     Args:
         file: the graph of the encoder.
+        weights: the file of weights that the graph reads, or None.
         positions: maximum number of positions that are encoded at once, over several documents.
     """
 
-    def __init__(self, file: Path, positions: int):
+    def __init__(self, file: Path, weights: Path | None, positions: int):
         super().__init__()
-        self.graph = Graph(file, torch.get_num_threads())
+        self.graph = Graph(file, torch.get_num_threads(), weights)
         self._positions = positions
 
     def forward(
@@ -165,8 +166,9 @@ class OnnxGeneration(PreTrainedModel):
         self.recorded_positions = recorded_positions(folder)
         # activations of few positions fit in a processor's cache
         positions = sys.maxsize if config.model_type in RECURRENT else POSITIONS
-        self._reader = _Reader(folder / READ, positions)
-        self._step = Graph(folder / WRITE, torch.get_num_threads())
+        weights = weights_file(folder)
+        self._reader = _Reader(folder / READ, weights, positions)
+        self._step = Graph(folder / WRITE, torch.get_num_threads(), weights)
         # `generate()` of PyTorch chooses among the scores itself
         self._outputs = [name for name in self._step.outputs if name not in (BEST_TOTALS, BEST_TOKENS)]
 

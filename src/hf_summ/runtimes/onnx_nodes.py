@@ -14,7 +14,7 @@ from hf_summ.runtimes.onnx_search import BEST_TOKENS, BEST_TOTALS, FORBIDDEN, LO
 # the arguments of `BertWindows.read_windows` that a graph computes
 WINDOW_SIZES = ("starts", "offsets")
 # the largest number of bytes of weights in one file, whose format is limited to 2 GB with nodes and names
-_LARGEST = 2**31 - 2**24
+LARGEST = 2**31 - 2**24
 # possible sizes of a block of the vocabulary; the maxima of blocks are compared before their tokens
 _BLOCK_SIZES = range(100, 49, -1)
 # the size where none of these divides the vocabulary
@@ -54,9 +54,13 @@ def add_window_sizes(graph: onnx.GraphProto, window_size: int, stride: int) -> N
 
 def save(graph: onnx.ModelProto, file: Path) -> None:
     """Write a graph, with weights of more than 2 GB in a second file beside it."""
-    size = sum(len(tensor.raw_data) for tensor in graph.graph.initializer)
-    is_large = size > _LARGEST
+    is_large = constant_bytes(graph) > LARGEST
     onnx.save(graph, file, save_as_external_data=is_large, location=f"{file.name}.data")
+
+
+def constant_bytes(graph: onnx.ModelProto) -> int:
+    """The number of bytes of the constants that the graph itself contains."""
+    return sum(len(tensor.raw_data) for tensor in graph.graph.initializer)
 
 
 def clear_traces(graph: onnx.GraphProto) -> None:

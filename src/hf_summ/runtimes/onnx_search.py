@@ -39,6 +39,8 @@ _PRODUCT = (
     b'\x08\n:>\n\x18\n\x01a\n\x01b\x12\x01y"\rMatMulInteger\x12\x01g'
     b"Z\t\n\x01a\x12\x04\n\x02\x08\x02Z\t\n\x01b\x12\x04\n\x02\x08\x03b\t\n\x01y\x12\x04\n\x02\x08\x06B\x04\n\x00\x10\x14"
 )
+# ONNX Runtime's setting for the folder of a file that a graph reads
+_WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 _NO_PAIRS = np.empty((0, 2), np.int64)
 # inputs of a step whose candidates are not read
 NO_CANDIDATES = {TOTALS: np.zeros((1, 1), np.float32), FORBIDDEN: _NO_PAIRS, NUMBER: np.array([1])}
@@ -49,29 +51,50 @@ Candidates = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Graph:
-    """A graph, with the names of its inputs and outputs."""
+    """A graph, with the names of its inputs and outputs.
 
-    def __init__(self, file: Path, threads: int = 1):
+    Args:
+        file: the graph's file.
+        threads: the number of threads that compute it.
+        weights: the file of safetensors that the graph reads, as `folders.weights_file` returns it; None if the graph
+            contains all of its constants.
+    """
+
+    def __init__(self, file: Path, threads: int = 1, weights: Path | None = None):
         # from version 1.29, its import starts to send names of files, graphs and programs to its vendor
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         from onnxruntime import InferenceSession, SessionOptions
 
         self._file = file
         self._threads = threads
+        self._weights = weights
         options = SessionOptions()
         options.intra_op_num_threads = threads
         if _saturates():
             # exact sums, in twice the time
             options.add_session_config_entry("session.x64quantprecision", "1")
+        graph: Path | bytes = file
+        content = None
+        if weights is not None:
+            # the path of a graph would limit the files that it may read to those beside it and below
+            graph = file.read_bytes()
+            real_file = weights.resolve()
+            if real_file.name == weights.name:
+                options.add_session_config_entry(_WEIGHTS_FOLDER, str(real_file.parent))
+            else:
+                # A file in the Hub's cache is a link to one of another name, which ONNX Runtime does not follow. It
+                # copies from the content instead, which must exist until the session does.
+                content = np.memmap(real_file, np.uint8, mode="r")
+                options.add_external_initializers_from_files_in_memory([weights.name], [content], [content.size])
         # a fused sum and LayerNorm take several times the time of the two
         slow_optimizers = ["SkipLayerNormFusion"]
-        self._session = InferenceSession(file, options, ["CPUExecutionProvider"], disabled_optimizers=slow_optimizers)
+        self._session = InferenceSession(graph, options, ["CPUExecutionProvider"], disabled_optimizers=slow_optimizers)
         self.inputs = [value.name for value in self._session.get_inputs()]
         self.outputs = [value.name for value in self._session.get_outputs()]
 
     def __reduce__(self):
         # sessions cannot be copied: the copy reads the graph again
-        return Graph, (self._file, self._threads)
+        return Graph, (self._file, self._threads, self._weights)
 
     def __call__(self, tensors: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
         """Run the graph.

@@ -33,7 +33,7 @@ from hf_summ.runtimes.any_model import target_positions
 from hf_summ.runtimes.documents import DocumentSummarizer, Example, Settings, generated
 from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
-from hf_summ.runtimes.folders import find, read_json, recorded_positions
+from hf_summ.runtimes.folders import find, read_json, recorded_positions, weights_file
 from hf_summ.runtimes.long_documents import Note, Record, in_chunks
 from hf_summ.runtimes.onnx_search import (
     POSITIONS,
@@ -159,8 +159,9 @@ class OnnxSummarizer(DocumentSummarizer):
         # raises an error for wrong settings
         self.search_settings()
         threads = threads or threads_for(1, only_idle=True) or omp_threads() or 1
-        self._read = Graph(graphs / READ, threads)
-        self._step = Graph(graphs / WRITE, threads)
+        weights = weights_file(graphs)
+        self._read = Graph(graphs / READ, threads, weights)
+        self._step = Graph(graphs / WRITE, threads, weights)
         # the graphs of recurrent models read all documents at once
         self._positions = sys.maxsize if model_type in RECURRENT else POSITIONS
 
