@@ -74,7 +74,6 @@ class Graph:
             # exact sums, in twice the time
             options.add_session_config_entry("session.x64quantprecision", "1")
         graph: Path | bytes = file
-        content = None
         if weights is not None:
             # the path of a graph would limit the files that it may read to those beside it and below
             graph = file.read_bytes()
