@@ -5,7 +5,7 @@ import pytest
 from transformers import BartConfig, BartForConditionalGeneration, pipeline
 
 from hf_summ.models.generation_sentences import Candidate, likeliest
-from hf_summ.models.text_sentences import doubts_of, sentence_candidates
+from hf_summ.models.text_sentences import MERITS, reasons_of, sentence_candidates
 from tests.conftest import SENTENCES, run_python, save
 from tests.models.architectures import ARCHITECTURES, GDLF, build_with_processor
 
@@ -64,6 +64,19 @@ CANDIDATES = {
         "Our bound is tight (up to factors).",
         "We (i) fit it on $[0,1]$ as in the work of [1] and (ii) release all.",
     ],
+    # a purpose at the end goes if it refers to the sentence before, and so does an adverb of conclusion
+    "Old ranks of sand are unfair. We propose SandRank, which is a rank, to solve this old problem.": [
+        "Old ranks of sand are unfair.",
+        "We propose SandRank, which is a rank.",
+    ],
+    "We thus find that no rank of sand is able to solve it.": ["We find that no rank of sand is able to solve it."],
+    "Our rank learns all of the question, not just to answer it.": [
+        "Our rank learns all of the question, not just to answer it."
+    ],
+    # no form ends with "as well as"
+    "We discuss many maps of the brain from a conceptual point of view as well as by running tasks.": [
+        "We discuss many maps of the brain from a conceptual point of view as well as by running tasks."
+    ],
     # a further main clause stands alone
     "This is written as a convex problem, and we propose a fast algorithm for all rivers.": [
         "We propose a fast algorithm for all rivers."
@@ -97,6 +110,9 @@ PAIRS = {
     # the second subject is a result or the method
     ("We propose a rank for sand.", "Experiments show that the rank is fair."): (
         "We propose a rank for sand, and experiments show that the rank is fair."
+    ),
+    ("We propose a rank for sand.", "Our experiments also show that the rank is fair."): (
+        "We propose a rank for sand, and our experiments show that the rank is fair."
     ),
     ("We propose a rank for sand.", "It is fair and needs two days."): (
         "We propose a rank for sand, and it is fair and needs two days."
@@ -138,8 +154,8 @@ def test_sentences_that_do_not_fit_give_no_pair(text):
 
 def test_of_equally_likely_sentences_a_pair_is_chosen():
     first, second = "We propose a rank for sand.", "We show that the rank is fair."
-    doubts = sentence_candidates(f"{first} {second}")
-    candidates = [Candidate(text, [1] * 6, number) for text, number in doubts.items()]
+    merits = sentence_candidates(f"{first} {second}")
+    candidates = [Candidate(text, [1] * 6, merit) for text, merit in merits.items()]
     log_probs = np.full((3, 6), -1.0)
     pair = "We propose a rank for sand and show that the rank is fair."
     assert likeliest(candidates, log_probs, length_penalty=1.0).text == pair
@@ -150,14 +166,40 @@ def test_candidates_of_a_text(text):
     assert list(sentence_candidates(text)) == CANDIDATES[text]
 
 
-def test_a_topic_alone_a_reference_to_other_sentences_and_background_are_doubts():
-    # all candidates are equally likely for the model
-    texts = ["We study sand.", "We show that these problems stay.", "Sand is in rivers.", "We show that sand moves."]
-    log_probs = np.full((4, 6), -1.0)
-    candidates = [Candidate(text, [1] * 6, doubts_of(text)) for text in texts]
-    assert likeliest(candidates, log_probs, length_penalty=1.0).text == texts[-1]
-    for text in ("This paper shows that sand moves.", "In rivers, we use dams such as those of 1960."):
-        assert doubts_of(text) == 0
+# a sentence, and the reasons against it: a topic alone, a reference, background
+REASONS = {
+    "We study sand.": [1, 0, 0],
+    "We show that these problems stay.": [0, 1, 0],
+    "We spend said budget on such a rank.": [0, 1, 0],
+    "Sand is in rivers.": [0, 0, 1],
+    "We show that sand moves.": [0, 0, 0],
+    "This paper shows that sand moves.": [0, 0, 0],
+    "In rivers, we use dams such as those of 1960.": [0, 0, 0],
+}
+
+
+def test_reasons_against_a_sentence():
+    reasons = reasons_of(list(REASONS), "Beaches shrink.")
+    assert reasons[:, 0].tolist() == [0] * len(REASONS)
+    assert reasons[:, 1:].tolist() == list(REASONS.values())
+
+
+def test_coverage_counts_each_occurrence_of_a_long_word():
+    # of the 5 long words, "find" is one, and "sand" is two
+    text = "We find sand. The sand of rivers moves."
+    reasons = reasons_of(["We find sand.", "We find sand in sand.", "We find it."], text)
+    assert reasons[:, 0].tolist() == [3 / 5, 3 / 5, 1 / 5]
+
+
+def test_the_merit_of_a_sentence_weighs_its_reasons():
+    text = "We find sand in rivers. These rivers carry much sand."
+    merits = sentence_candidates(text)
+    # long words: "find", "these", "carry", "much", and twice "sand" and "rivers"
+    coverage, _, reference, background = MERITS
+    assert merits == {
+        "We find sand in rivers.": pytest.approx(coverage * 5 / 8),
+        "These rivers carry much sand.": pytest.approx(coverage * 7 / 8 + reference + background),
+    }
 
 
 def test_a_text_in_capitals_gives_sentences_in_lower_case():
@@ -199,12 +241,12 @@ def test_the_likeliest_candidate_is_chosen(architecture, tiny_tokenizer, tmp_pat
     records = summarizer(documents, batch_size=2, whole_sentences=True, **settings)
     for document, record in zip(documents, records, strict=True):
         scores = {}
-        for candidate in sentence_candidates(document):
+        for candidate, merit in sentence_candidates(document).items():
             # one at a time, by the model's loss: the mean of the negative log-probabilities
             inputs = processor(document, text_target=candidate, return_tensors="pt")
             number = inputs["labels"].shape[1]
             loss = model(**inputs).loss_parts["nll"].item()
-            scores[candidate] = -loss * number / number**0.7
+            scores[candidate] = -loss * number / number**0.7 + merit
         assert len(scores) > 1
         assert record["summary_text"] == max(scores, key=scores.__getitem__)
 

@@ -1,7 +1,7 @@
 """Summaries that are whole sentences of their documents, chosen by a model: the setting `whole_sentences`.
 
-The candidates are the sentences that `text_sentences` makes of a document. The summary is the candidate that the model
-finds likeliest.
+The candidates are the sentences that `text_sentences` makes of a document. The summary is the candidate with the
+highest sum of two numbers: its log-probability in the model, and its merit, which depends on the text alone.
 
 The runtime without PyTorch uses this module too, so that torch is imported within a function.
 """
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     import torch
     from transformers import GenerationConfig, PreTrainedModel
 
-# each doubt about a candidate lowers the log-probability of every token by this number; it was chosen on SciTLDR's
-# validation part, where blind readers reported the faults that `text_sentences.doubts_of` counts
-_DOUBT = 0.2
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -30,12 +26,12 @@ class Candidate:
     Args:
         text: the sentence.
         ids: its tokens, with the end token.
-        doubts: how many reasons speak against it, as `sentence_candidates` counts them.
+        merit: what speaks for it besides the model, as `sentence_candidates` counts it.
     """
 
     text: str
     ids: list[int]
-    doubts: int = 0
+    merit: float = 0.0
 
 
 def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, special_tokens: bool) -> list[Candidate]:
@@ -50,15 +46,15 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
         most_tokens: the largest number of tokens, including the end token.
         special_tokens: whether summaries have the special tokens that the tokenizer adds, as in BART.
     """
-    doubts_of_sentences = sentence_candidates(text)
-    sentences = list(doubts_of_sentences)
+    merits = sentence_candidates(text)
+    sentences = list(merits)
     rows = tokenizer(sentences, add_special_tokens=special_tokens)["input_ids"]
     candidates = []
     for sentence, ids in zip(sentences, rows, strict=True):
         has_end = special_tokens and ids[-1] == end_id
         if not has_end:
             ids = [*ids, end_id]
-        candidates.append(Candidate(sentence, ids, doubts_of_sentences[sentence]))
+        candidates.append(Candidate(sentence, ids, merits[sentence]))
     short_candidates = [candidate for candidate in candidates if len(candidate.ids) <= most_tokens]
     if short_candidates:
         return short_candidates
@@ -68,7 +64,7 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
 
 
 def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray, length_penalty: float) -> Candidate:
-    """The candidate with the highest log-probability, which its doubts lower, and which its length normalizes.
+    """The candidate with the highest sum of its log-probability, which its length normalizes, and its merit.
 
     Args:
         candidates: the N candidates of a document.
@@ -78,8 +74,8 @@ def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray, length_pen
     scores = []
     for candidate, token_log_probs in zip(candidates, log_probs, strict=True):
         length = len(candidate.ids)
-        log_prob = token_log_probs[:length].sum() - _DOUBT * candidate.doubts * length
-        scores.append(log_prob / length**length_penalty)
+        log_prob = token_log_probs[:length].sum()
+        scores.append(log_prob / length**length_penalty + candidate.merit)
     return candidates[int(np.argmax(scores))]
 
 

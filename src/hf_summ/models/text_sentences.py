@@ -7,8 +7,11 @@ a pattern here.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, islice, product
+
+import numpy as np
 
 # the least and the largest number of words of a candidate, and the largest one of a pair
 _MIN_WORDS, _MAX_WORDS = 6, 50
@@ -17,14 +20,14 @@ _MAX_WORDS_OF_PAIR = 40
 _MAX_CHARACTERS = 1000
 # the least number of words of a form without its last clauses, as shorter ones say too little
 _MIN_WORDS_LEFT = 14
-# the doubts of a pair, before its parts add theirs: blind readers preferred pairs to one of their parts, 65 to 25
-_DOUBTS_OF_PAIR = -2
 # the largest number of candidates that a model scores
 _MAX_CANDIDATES = 64
 # the largest number of characters that are read, as no abstract is longer
 _MAX_READ = 20_000
+# how much each reason of `reasons_of` counts for or against a candidate, learned from choices of blind readers
+MERITS = (3.64, -0.24, -0.41, -0.51)
 
-_PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript)"
+_PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript|perspective)"
 # the hyphen of a word that was split at the end of a line, as in "implemen- tation", but not in "pre- and post-war"
 _HYPHENATED = re.compile(r"(?<=[a-z])- (?!(?:and|or|to)\b)(?=[a-z])")
 _CITATION = re.compile(
@@ -63,11 +66,16 @@ _ADVERBS = (
     r"|Third(?:ly)?|Consequently|Accordingly|Instead|Interestingly|Importantly|Notably|Overall|In summary|In short"
     r"|In essence|In fact|As such|As a result|In conclusion|To conclude|Also|Besides|In contrast|Concretely"
 )
+# a purpose that refers to the sentence before, as in "to address this problem", without its last words
+_PURPOSE = (
+    r"(?:to|in order to) (?:\w+ly )?(?:address|alleviate|overcome|solve|tackle|mitigate|remedy|resolve|fill|bridge"
+    r"|close|achieve|combat|handle|answer) (?:(?:both|all|each) (?:of )?)?"
+    r"(?:this|these|those|such|it|them|that|the above)\b"
+)
 # phrases of purpose or reason that refer to the sentence before
 _PURPOSES = (
-    r"T(?:o|owards) th(?:is|at|ese) (?:end|aim|goal)s?|To do (?:so|this)|For this purpose|With this in mind"
-    r"|(?:To|In order to) (?:\w+ly )?(?:address|alleviate|overcome|solve|tackle|mitigate|remedy|resolve|fill|bridge"
-    r"|close|achieve|combat|handle|answer) (?:this|these|such|it|that|the above)(?:(?! (?:we|I)\b)[^,]){0,80}"
+    r"T(?:o|owards) th(?:is|at|ese) (?:end|aim|goal|extent)s?|To do (?:so|this)|For this purpose|With this in mind"
+    rf"|{_PURPOSE}(?:(?! (?:we|I)\b)[^,]){{0,80}}"
     r"|(?:Motivated|Inspired) by (?:this|these)(?:(?! (?:we|I)\b)[^,]){0,80}"
     rf"|In (?:this|the present|the current|our) (?:{_PAPER}|contribution)"
     r"|Based on (?:this|these|the|our) (?:observation|insight|finding|analysis|idea|result)s?"
@@ -78,6 +86,14 @@ _OPENING = re.compile(
     rf"|(?:In this {_PAPER}|Here|Thus|Hence|Therefore|Then|Finally) (?=we\b|I\b|it\b))+",
     re.I,
 )
+# such a purpose at the end of a sentence, and words that need one, as in "is able to solve it"
+_LAST_PURPOSE = re.compile(rf",?\s+{_PURPOSE}(?: \w+){{0,2}}(?=\.$)")
+_NEEDS_PURPOSE = re.compile(
+    r"\b(?:aims?|attempts?|begins?|seeks?|try|tries|fails?|helps?|needs?|needed|expected|proposed|shown|used|able|capable"
+    r"|possible|hard|difficult|easy|important|necessary|crucial|suited|enough|how|ways?|approach)$"
+)
+# an adverb of conclusion after the subject
+_CONCLUSION = re.compile(r"^(We|I) (?:therefore|thus|hence|hereby|consequently) ")
 # the comma between an introduction and the main clause, as in "Based on kernels, we ..."
 _MAIN_CLAUSE = re.compile(rf",\s+(?=(?:we(?! \w+,)|I|this {_PAPER}|our (?:method|model|approach|work))\b)")
 # an introduction that is a condition, without which the main clause would be false
@@ -132,7 +148,7 @@ _ANNOUNCED_LIST = re.compile(
 )
 # words with which a sentence must not end
 _OPEN_END = re.compile(
-    r"\b(?:a|an|the|of|in|by|to|for|and|or|with|that|which|following|follows|followed|two|three|four|five|is|are|be|not"
+    r"\b(?:a|an|the|of|in|by|to|for|and|or|as|with|that|which|following|follows|followed|two|three|four|five|is|are|be|not"
     r"|only|just|simply|merely|mainly|partly|both|either)$"
 )
 # a verb, or a beginning that is common to the forms of a verb
@@ -153,7 +169,7 @@ _LEANING = re.compile(
     r"(?:It|Its|They|Their|These|Those|That|Both|He|She|Such|But|And|Yet|So|Or|For example|On the other hand|Otherwise"
     r"|Similarly|Conversely|Unfortunately|Nevertheless|Nonetheless|Indeed|Rather)\b"
     rf"|This (?!{_PAPER}|tutorial|research|chapter|review)"
-    r"|We (?:also|then|further|first|finally|additionally|next)\b"
+    r"|We (?:also|then|further|furthermore|first|finally|additionally|next)\b"
     r"|We (?:call|term|name|denote|refer to) (?:it|this|them)\b"
 )
 
@@ -165,6 +181,7 @@ _TOPIC = re.compile(
 # words that refer to the sentences before, and notices of published code
 _REFERENCE = re.compile(
     rf"\b(?:this|these|those|such) (?!{_PAPER}|as\b|that\b|of\b|who\b|an?\b)[a-z]"
+    r"|\bsuch an? (?!way|manner|fashion|case)|\bsaid [a-z]|\\cite\b"
     r"|\bthe (?:former|latter|above|aforementioned)\b"
     r"|\bboth (?:problems|approaches|methods|issues|challenges|tasks|settings|cases)\b"
     r"|\bgithub\b|https?:|\bcode (?:is|will)\b",
@@ -188,20 +205,26 @@ _SECOND_PART_OF_NEIGHBOR = re.compile(
     r"(?:It|They|(?:The|This) (?:(?:proposed|resulting) )?(?:method|approach|model|algorithm|framework|technique|system"
     r"|network|architecture|formulation|representation|objective|loss))\b"
 )
+# "also" after the subject of a second part, as in "Our experiments also show"
+_ALSO = re.compile(r"^((?:\w+ )?\w+) also ")
 # a name, such as "BERT" or "YellowFin"
 _NAME = re.compile(r"\w+[A-Z][\w-]*")
 _WORD = re.compile(r"[\w-]+")
 # what a part of a pair must not have: clauses that take no further one, items of a list, and notices of published code
 _NO_PART = re.compile(r"[;:?!–—]|--|\([a-z]\)|\b(?:first|second|third|code)\b", re.I)
 
+# a word of at least four letters, as shorter ones are mostly function words
+_LONG_WORD = re.compile(r"[^\W\d_][\w-]{3,}")
 # words for the authors and their paper
 _AUTHORS = re.compile(rf"\b(?:[Ww]e|[Oo]ur|I|[Tt]his {_PAPER}|[Tt]he (?:authors|paper))\b")
 
 
-def sentence_candidates(text: str) -> dict[str, int]:
-    """The sentences of a text, their shorter forms and their pairs, each with the number of its doubts.
+def sentence_candidates(text: str) -> dict[str, float]:
+    """The sentences of a text, their shorter forms and their pairs, each with its merit.
 
-    Doubts are counted as by `doubts_of`. A pair has a number below 0, as readers prefer pairs.
+    The merit is what speaks for a sentence besides a model's probability. It is the weighted sum of `reasons_of`; its
+    unit is the mean log-probability of a sentence's tokens.
+
 
     Each begins with a capital, ends with its mark, and has no line break. Sentences that need the sentence before,
     such as "It ...", are left out if there are others. A text without a sentence of six words gives all its sentences.
@@ -210,22 +233,35 @@ def sentence_candidates(text: str) -> dict[str, int]:
     forms = [_closed_forms(sentence) for sentence in sentences]
     candidates = list(chain.from_iterable(forms))
     self_contained = [candidate for candidate in candidates if not _LEANING.match(candidate)]
-    doubts = {sentence: doubts_of(sentence) for sentence in self_contained or candidates or sentences}
-    for pair, doubts_of_pair in _pairs(forms):
-        doubts.setdefault(pair, doubts_of_pair)
-    return dict(islice(doubts.items(), _MAX_CANDIDATES))
+    # a dictionary keeps the first of equal ones, in their order
+    distinct = dict.fromkeys(chain(self_contained or candidates or sentences, _pairs(forms)))
+    first = list(islice(distinct, _MAX_CANDIDATES))
+    merits = reasons_of(first, text[:_MAX_READ]) @ np.array(MERITS)
+    return dict(zip(first, merits.tolist(), strict=True))
 
 
-def doubts_of(sentence: str) -> int:
-    """How many reasons speak against a sentence as the summary, from 0 to 3.
+def reasons_of(sentences: Sequence[str], text: str) -> np.ndarray:
+    """What speaks for or against each sentence as the summary of a text.
 
-    The reasons are that it only names a topic, that it refers to something outside itself, and that it names neither
-    the authors nor their paper, as background does.
+    Args:
+        sentences: the N candidates.
+        text: the document.
+
+    Returns:
+        (N, 4): the share of the text's words that the sentence contains, where words of up to three letters do not
+        count; then, as 0 or 1, whether it only names a topic, whether it refers to something outside itself, and
+        whether it names neither the authors nor their paper, as background does.
     """
-    only_names_topic = _TOPIC.match(sentence) is not None
-    refers_outside = _REFERENCE.search(sentence) is not None
-    is_background = _AUTHORS.search(sentence) is None
-    return only_names_topic + refers_outside + is_background
+    counts = Counter(_LONG_WORD.findall(text.lower()))
+    number_of_words = max(1, counts.total())
+    reasons = np.zeros((len(sentences), len(MERITS)))
+    for row, sentence in zip(reasons, sentences, strict=True):
+        covered_words = sum(counts[word] for word in set(_LONG_WORD.findall(sentence.lower())))
+        row[0] = covered_words / number_of_words
+        row[1] = _TOPIC.match(sentence) is not None
+        row[2] = _REFERENCE.search(sentence) is not None
+        row[3] = _AUTHORS.search(sentence) is None
+    return reasons
 
 
 def _closed_forms(sentence: str) -> list[str]:
@@ -240,8 +276,8 @@ def _closed_forms(sentence: str) -> list[str]:
     return list(dict.fromkeys(forms))
 
 
-def _pairs(forms: Sequence[Sequence[str]]) -> Iterator[tuple[str, int]]:
-    """The pairs of two sentences of a text, each with the number of its doubts.
+def _pairs(forms: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The pairs of two sentences of a text.
 
     Args:
         forms: the forms of each sentence, in the order of the text.
@@ -254,9 +290,7 @@ def _pairs(forms: Sequence[Sequence[str]]) -> Iterator[tuple[str, int]]:
         for first, second in product(parts[first_index], parts[second_index]):
             pair = _pair(first, second, are_neighbors)
             if pair is not None and len(pair.split()) <= _MAX_WORDS_OF_PAIR:
-                only_name_topics = _TOPIC.match(first) is not None and _TOPIC.match(second) is not None
-                refers_outside = _REFERENCE.search(first) is not None
-                yield pair, _DOUBTS_OF_PAIR + only_name_topics + refers_outside
+                yield pair
 
 
 def _pair(first: str, second: str, are_neighbors: bool) -> str | None:
@@ -278,7 +312,8 @@ def _pair(first: str, second: str, are_neighbors: bool) -> str | None:
     action = _AUTHORS_ACT.match(second)
     if action is None:
         if _SECOND_PART.match(second) or _SECOND_PART_OF_NEIGHBOR.match(second):
-            return f"{beginning}, and {second[0].lower()}{second[1:]}"
+            clause = _ALSO.sub(r"\1 ", second)
+            return f"{beginning}, and {clause[0].lower()}{clause[1:]}"
         return None
     predicate = second[action.end() :]
     if first.startswith(("We ", "I ")):
@@ -327,8 +362,13 @@ def _split(paragraph: str) -> list[str]:
 
 
 def _forms(sentence: str) -> Iterator[str]:
-    """A sentence without its opening, and its shorter forms; some may be equal."""
-    sentence = _capitalized(_OPENING.sub("", sentence))
+    """A sentence without words that refer to the sentence before, and its shorter forms; some may be equal."""
+    sentence = _CONCLUSION.sub(r"\1 ", _capitalized(_OPENING.sub("", sentence)))
+    purpose = _LAST_PURPOSE.search(sentence)
+    if purpose is not None:
+        before = sentence[: purpose.start()]
+        if not _NEEDS_PURPOSE.search(before) and not _OPEN_END.search(before):
+            sentence = f"{before}."
     for start in _with_main_clause(sentence):
         for form in (start, _BRACKET.sub("", start)):
             for whole in (form, _INSERTION.sub(" ", form)):
