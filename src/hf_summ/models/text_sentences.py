@@ -225,7 +225,6 @@ def sentence_candidates(text: str) -> dict[str, float]:
     The merit is what speaks for a sentence besides a model's probability. It is the weighted sum of `reasons_of`; its
     unit is the mean log-probability of a sentence's tokens.
 
-
     Each begins with a capital, ends with its mark, and has no line break. Sentences that need the sentence before,
     such as "It ...", are left out if there are others. A text without a sentence of six words gives all its sentences.
     """
