@@ -3,7 +3,7 @@
     python choices/learn.py CHECKPOINT OUTPUT DATA...
 
 `DATA` are the training files of SciTLDR-A and of `arxiv-title`, in JSON lines with a column `document`, also compressed
-by gzip. `sentences.jsonl.gz` knows their abstracts and sentences by hashes. This takes an hour of a CPU core.
+by gzip. `sentences.jsonl.gz` names abstracts and sentences by hashes alone. This takes an hour of a CPU core.
 """
 
 import argparse
@@ -30,21 +30,21 @@ HELD_OUT = 350
 EPOCHS = 2
 BATCH_SIZE = 8
 LEARNING_RATE = 2e-4
-# weights of merits change faster than those of the model, and the scale faster still
-LEARNING_RATE_OF_MERITS = 2e-3
+# the weights of reasons change faster than those of the model, and the scale of scores faster still
+LEARNING_RATE_OF_REASONS = 2e-3
 LEARNING_RATE_OF_SCALE = 1e-2
 WARMUP_STEPS = 20
 MAX_GRAD_NORM = 1.0
 DROPOUT = 0.1
-# the share of a sentence's own cross-entropy in the loss, which keeps the model a language model
+# the weight of the best sentence's negative log-probability in the loss, which keeps the model a language model
 SHARE_OF_NLL = 0.1
-# a sentence that readers call as good gets this share of the probability of the best one
+# the target probability of a good sentence, as a share of the probability of the best one
 SHARE_OF_GOOD = 0.5
-# sentences that readers did not see, which the untrained model finds unlikely
+# at most so many candidates that the reader did not see, drawn at random, join those that the reader saw
 UNSEEN_SENTENCES = 6
-# before training: the factor of scores in the softmax, and the weights of merits, as they fit the former model best
+# before training: the factor of scores in the softmax, and the weights of reasons, which fit the choices best
 SCALE = 2.4
-MERITS = (3.58, -0.25, -0.43, -0.60)
+WEIGHTS = (3.58, -0.25, -0.43, -0.60)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Choice:
         seen: the places of the sentences that the reader saw.
         best: the place of the chosen sentence.
         good: the places of other sentences without fault.
-        bad: the places of sentences that nobody should print.
+        bad: the places of sentences that nobody should print. They only measure.
     """
 
     document: str
@@ -71,7 +71,7 @@ class Choice:
 
 
 class Learner(nn.Module):
-    """A model, the weights of merits, and the scale of scores.
+    """A model, the weights of reasons, and the factor of scores in the softmax.
 
     Args:
         checkpoint: name or path of a sequence-to-sequence model.
@@ -81,11 +81,14 @@ class Learner(nn.Module):
         super().__init__()
         self.model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, dtype=torch.float32, dropout=DROPOUT)
         self.processor = AutoProcessor.from_pretrained(checkpoint)
-        self.merits = nn.Parameter(torch.tensor(MERITS))
+        self.weights = nn.Parameter(torch.tensor(WEIGHTS))
         self.log_scale = nn.Parameter(torch.tensor(math.log(SCALE)))
 
     def scores(self, choice: Choice, places: list[int]) -> tuple[Tensor, Tensor]:
-        """The scores of some candidates, and the mean log-probabilities of their tokens, both (N,)."""
+        """The scores of some candidates, and the mean log-probabilities of their tokens, both (N,).
+
+        A score is the mean log-probability plus the merit.
+        """
         inputs = self.processor([choice.document], return_tensors="pt", truncation=True)
         sentences = [choice.sentences[place] for place in places]
         labels = self.processor(text_target=sentences, return_tensors="pt", padding=True)["labels"]
@@ -94,10 +97,10 @@ class Learner(nn.Module):
         losses = nn.functional.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), reduction="none")
         lengths = (labels != -100).sum(1)
         log_probs = -losses.view(labels.shape).sum(1) / lengths
-        return log_probs + choice.reasons[places] @ self.merits, log_probs
+        return log_probs + choice.reasons[places] @ self.weights, log_probs
 
     def loss(self, choice: Choice, unseen: list[int]) -> Tensor:
-        """The cross-entropy of a reader's choice among the sentences that were seen, and some others."""
+        """The cross-entropy of a choice among candidates, and a share of the best one's negative log-probability."""
         places = choice.seen + unseen
         scores, log_probs = self.scores(choice, places)
         target = torch.zeros(len(places))
@@ -111,18 +114,18 @@ class Learner(nn.Module):
 
     @torch.no_grad()
     def agreement(self, choices: list[Choice]) -> str:
-        """How often the sentence with the highest score is the best one, without fault, and bad."""
+        """How often the sentence with the highest score is the best one, the best or a good one, and a bad one."""
         self.eval()
-        best = without_fault = bad = 0
+        best = best_or_good = bad = 0
         for choice in choices:
             scores, _ = self.scores(choice, list(range(len(choice.sentences))))
             place = int(scores.argmax())
             best += place == choice.best
-            without_fault += place == choice.best or place in choice.good
+            best_or_good += place == choice.best or place in choice.good
             bad += place in choice.bad
         self.train()
         number = len(choices)
-        return f"best {best / number:.3f}, best or good {without_fault / number:.3f}, bad {bad / number:.3f}"
+        return f"best {best / number:.3f}, best or good {best_or_good / number:.3f}, bad {bad / number:.3f}"
 
 
 def hash_of(text: str, length: int) -> str:
@@ -131,7 +134,7 @@ def hash_of(text: str, length: int) -> str:
 
 
 def documents_of(files: list[str]) -> dict[str, str]:
-    """Hash -> document of the files' rows."""
+    """The documents of the files' rows, by their hashes."""
     documents = {}
     for file in files:
         open_file = gzip.open if file.endswith(".gz") else open
@@ -143,7 +146,7 @@ def documents_of(files: list[str]) -> dict[str, str]:
 
 
 def choices_of(documents: dict[str, str]) -> Iterator[Choice]:
-    """The readers' choices whose abstract and best sentence are there."""
+    """The readers' choices among sentences of these documents, by hash, if the best one is still a candidate."""
     with gzip.open(CHOICES, "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
@@ -166,12 +169,12 @@ def choices_of(documents: dict[str, str]) -> Iterator[Choice]:
 
 
 def learn(learner: Learner, choices: list[Choice], held_out: list[Choice], seed: int) -> None:
-    """Train on choices, with a linear warmup and a cosine schedule."""
+    """Train on choices, in another order in each epoch, with a linear warmup and a cosine schedule."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
     groups = [
         {"params": learner.model.parameters(), "lr": LEARNING_RATE},
-        {"params": [learner.merits], "lr": LEARNING_RATE_OF_MERITS},
+        {"params": [learner.weights], "lr": LEARNING_RATE_OF_REASONS},
         {"params": [learner.log_scale], "lr": LEARNING_RATE_OF_SCALE},
     ]
     optimizer = torch.optim.Adam(groups)
@@ -211,11 +214,14 @@ def main() -> None:
     arguments = parser.parse_args()
     choices = list(choices_of(documents_of(arguments.data)))
     print(f"{len(choices)} choices, of which {HELD_OUT} only measure")
+    if len(choices) < HELD_OUT + BATCH_SIZE:
+        parser.error("too few of the abstracts are in these files")
     learner = Learner(arguments.checkpoint)
     held_out, training = choices[:HELD_OUT], choices[HELD_OUT:]
     print(f"before: {learner.agreement(held_out)}", flush=True)
     learn(learner, training, held_out, arguments.seed)
-    print(f"weights of merits: {learner.merits.tolist()}, scale: {learner.log_scale.exp().item():.2f}")
+    # the package has the weights in `text_sentences.MERITS`, and needs no scale
+    print(f"weights of reasons: {learner.weights.tolist()}, scale: {learner.log_scale.exp().item():.2f}")
     # in 16 bits, as the bundled model
     learner.model.half().save_pretrained(arguments.output)
     learner.processor.save_pretrained(arguments.output)

@@ -23,7 +23,7 @@ def script():
 
 
 def write_choices(script, file, documents):
-    """Choices of a reader who always takes the last sentence, and calls the first one bad."""
+    """Write the choices of a reader who always takes the last candidate, and calls the first one bad."""
     rows = []
     for document in documents:
         hashes = [script.hash_of(sentence, 6) for sentence in sentence_candidates(document)]
@@ -62,6 +62,7 @@ def test_the_file_of_choices_has_hashes_alone(script):
         rows = [json.loads(line) for line in lines]
     assert len(rows) == 3010
     for row in rows:
+        assert list(row) == ["document", "seen", "best", "good", "bad", "fault"]
         assert re.fullmatch("[0-9a-f]{16}", row["document"])
         for sentence in row["seen"] + row["good"] + row["bad"]:
             assert re.fullmatch("[0-9a-f]{6}", sentence)

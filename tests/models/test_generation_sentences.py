@@ -91,6 +91,8 @@ CANDIDATES = {
         "Wir zählen die Körner an vierzig Stränden.",
     ],
     "sand, rivers": ["Sand, rivers."],
+    "...": ["..."],
+    "Results:": ["Results."],
     "It moves the sand of many rivers.": ["It moves the sand of many rivers."],
 }
 
@@ -143,6 +145,9 @@ TEXTS_WITHOUT_PAIRS = [
     "We propose a rank for sand. We show first that the rank is fair.",
     "We propose a rank for sand: it is new. We show that the rank is fair.",
     "We propose a rank for sand. Our code is open to all people.",
+    # verbs that do not say what the authors did
+    "We propose a rank for sand. We also call the rank a good one.",
+    "We strongly believe in ranks of sand. We show that the rank is fair.",
 ]
 
 

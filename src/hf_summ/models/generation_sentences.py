@@ -1,7 +1,7 @@
 """Summaries that are whole sentences of their documents, chosen by a model: the setting `whole_sentences`.
 
 The candidates are the sentences that `text_sentences` makes of a document. The summary is the candidate with the
-highest sum of two numbers: its log-probability in the model, and its merit, which depends on the text alone.
+highest sum of two numbers: its length-normalized log-probability, and its merit, which depends on the text alone.
 
 The runtime without PyTorch uses this module too, so that torch is imported within a function.
 """
@@ -64,12 +64,12 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
 
 
 def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray, length_penalty: float) -> Candidate:
-    """The candidate with the highest sum of its log-probability, which its length normalizes, and its merit.
+    """The candidate with the highest sum of its length-normalized log-probability and its merit.
 
     Args:
         candidates: the N candidates of a document.
         log_probs: (N, T), the log-probabilities of their tokens; those after the end of a candidate do not count.
-        length_penalty: the sum over the tokens is divided by their number to the power of this exponent.
+        length_penalty: the exponent of the number of tokens, by which the sum of their log-probabilities is divided.
     """
     scores = []
     for candidate, token_log_probs in zip(candidates, log_probs, strict=True):

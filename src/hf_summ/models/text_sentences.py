@@ -9,7 +9,7 @@ a pattern here.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain, combinations, islice, product
+from itertools import chain, combinations, product
 
 import numpy as np
 
@@ -192,11 +192,11 @@ _REFERENCE = re.compile(
 _WEAK_VERBS = r"are|were|have|had|do|did|can|may|will|would|call|term|name|denote|refer|let|hope|believe|note|start"
 # the beginning of a sentence that may be the first part of a pair
 _FIRST_PART = re.compile(
-    rf"(?:We|I) (?!(?:{_WEAK_VERBS})\b)(?:\w+ly )?\w+|(?:This {_PAPER}|The (?:authors|paper)) (?:\w+ly )?\w+s\b"
+    rf"(?:We|I) (?:\w+ly )?+(?!(?:{_WEAK_VERBS})\b)\w+|(?:This {_PAPER}|The (?:authors|paper)) (?:\w+ly )?\w+s\b"
 )
 # the beginnings of a sentence that may be the second part: with the authors as the subject, and with other subjects
 _AUTHORS_ACT = re.compile(
-    r"(?P<subject>We|I) (?:(?:also|then|further|furthermore|finally|additionally|next|thus|therefore|hence) )?"
+    r"(?P<subject>We|I) (?:(?:also|then|further|furthermore|finally|additionally|next|thus|therefore|hence) )?+"
     rf"(?!(?:{_WEAK_VERBS})\b)(?=\w)"
 )
 _SECOND_PART = re.compile(r"(?:Our|Experiments|(?:Experimental|Extensive|Empirical|Numerical) \w+|Results)\b")
@@ -222,21 +222,26 @@ _AUTHORS = re.compile(rf"\b(?:[Ww]e|[Oo]ur|I|[Tt]his {_PAPER}|[Tt]he (?:authors|
 def sentence_candidates(text: str) -> dict[str, float]:
     """The sentences of a text, their shorter forms and their pairs, each with its merit.
 
-    The merit is what speaks for a sentence besides a model's probability. It is the weighted sum of `reasons_of`; its
-    unit is the mean log-probability of a sentence's tokens.
+    The merit is what speaks for a sentence besides a model's probability. It is the weighted sum of `reasons_of`, and
+    is added to the mean log-probability of a sentence's tokens.
 
-    Each begins with a capital, ends with its mark, and has no line break. Sentences that need the sentence before,
-    such as "It ...", are left out if there are others. A text without a sentence of six words gives all its sentences.
+    Each candidate begins with a capital, ends with its mark, and has no line break. Sentences that need the sentence
+    before, such as "It ...", are left out if there are others. If no sentence has a suitable length and closed
+    brackets, all are given.
     """
-    sentences = _sentences(text)
+    sentences = _sentences(text) or [_finished(text.strip())]
     forms = [_closed_forms(sentence) for sentence in sentences]
     candidates = list(chain.from_iterable(forms))
     self_contained = [candidate for candidate in candidates if not _LEANING.match(candidate)]
-    # a dictionary keeps the first of equal ones, in their order
-    distinct = dict.fromkeys(chain(self_contained or candidates or sentences, _pairs(forms)))
-    first = list(islice(distinct, _MAX_CANDIDATES))
-    merits = reasons_of(first, text[:_MAX_READ]) @ np.array(MERITS)
-    return dict(zip(first, merits.tolist(), strict=True))
+    distinct: list[str] = []
+    # a long text has thousands of pairs, of which only the first ones are made
+    for candidate in chain(self_contained or candidates or sentences, _pairs(forms)):
+        if candidate not in distinct:
+            distinct.append(candidate)
+        if len(distinct) == _MAX_CANDIDATES:
+            break
+    merits = reasons_of(distinct, text[:_MAX_READ]) @ np.array(MERITS)
+    return dict(zip(distinct, merits.tolist(), strict=True))
 
 
 def reasons_of(sentences: Sequence[str], text: str) -> np.ndarray:
@@ -248,8 +253,8 @@ def reasons_of(sentences: Sequence[str], text: str) -> np.ndarray:
 
     Returns:
         (N, 4): the share of the text's words that the sentence contains, where words of up to three letters do not
-        count; then, as 0 or 1, whether it only names a topic, whether it refers to something outside itself, and
-        whether it names neither the authors nor their paper, as background does.
+        count; then, as 0 or 1, whether it begins with a topic, as in "We study ...", whether it refers to other
+        sentences or to published code, and whether it names neither the authors nor their paper, as background does.
     """
     counts = Counter(_LONG_WORD.findall(text.lower()))
     number_of_words = max(1, counts.total())

@@ -52,21 +52,21 @@ def share_constants(model: ModelProto, weights: Path) -> bool:
     """Let a graph read its large constants from a file of safetensors, in place.
 
     A constant is read from the file if the file has a tensor of the same bytes, or of those of the transposed matrix.
-    Other constants stay in the graph, as do those of loops: ONNX Runtime reads these only from files that are no links.
-    Loops of graphs in 32 bits have no constants of their own.
+    Other constants stay in the graph. So do the constants of loops, as ONNX Runtime does not read them from a file that
+    is a link, such as a file in the Hub's cache.
 
     Args:
         model: the graph.
         weights: the file. Its name alone becomes a part of the graph.
 
     Returns:
-        Whether the graph reads the file.
+        Whether the graph reads the file. If not, the graph is unchanged.
     """
     constants = _shared_constants(model.graph, _tensors_by_hash(weights))
     remaining_bytes = constant_bytes(model)
     for constant in constants:
         remaining_bytes -= constant.source.length
-    # a graph is read from memory to share weights, and then cannot have data beside it
+    # a graph that shares weights is loaded from memory, and its other constants must fit into it
     if not constants or remaining_bytes > LARGEST:
         return False
     for constant in constants:
@@ -116,7 +116,7 @@ def _shared_constants(graph: GraphProto, tensors: Mapping[str, _ByteRange]) -> l
 
 
 def _read_from_file(graph: GraphProto, constant: _SharedConstant, file_name: str) -> None:
-    """Let a graph read a constant from the file. ONNX Runtime transposes it on loading where that is necessary."""
+    """Let a graph read a constant from the file, and transpose it if the file has the transposed matrix."""
     tensor = constant.tensor
     set_external_data(tensor, file_name, constant.source.offset, constant.source.length)
     tensor.ClearField("raw_data")
