@@ -16,7 +16,7 @@ from tests.conftest import run_python
 
 ROOT = Path(__file__).parents[1]
 AT_THE_ROOT = """
-.ci .gitignore benchmarks configs docker docs examples model_cards src tests
+.ci .gitignore benchmarks choices configs docker docs examples model_cards src tests
 CHANGELOG.md CITATION.cff CONTRIBUTING.md LICENSE Makefile NOTICE README.md
 constraints.txt pyproject.toml run_summarization.py
 """.split()
