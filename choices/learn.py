@@ -3,7 +3,7 @@
     python choices/learn.py CHECKPOINT OUTPUT DATA...
 
 `DATA` are the training files of SciTLDR-A and of `arxiv-title`, in JSON lines with a column `document`, also compressed
-by gzip. `sentences.jsonl.gz` names abstracts and sentences by hashes alone. This takes an hour of a CPU core.
+by gzip. `sentences.jsonl.gz` names abstracts and sentences by hashes alone. This takes 45 minutes of a CPU core.
 """
 
 import argparse
@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
-import hf_summ  # noqa: F401, the classes of transformers know its architectures after this import
 from hf_summ.models.text_sentences import reasons_of, sentence_candidates
 
 CHOICES = Path(__file__).with_name("sentences.jsonl.gz")

@@ -46,14 +46,21 @@ def test_a_model_learns_what_readers_choose(script, tiny_tokenizer, tmp_path, mo
     first, *others, last = SENTENCES
     documents = [f"{first} {sentence} {last}" for sentence in others] * 8
     monkeypatch.setattr(script, "CHOICES", tmp_path / "choices.jsonl.gz")
+    monkeypatch.setattr(script, "HELD_OUT", 4)
     # a tiny model learns fast
     monkeypatch.setattr(script, "LEARNING_RATE", 3e-2)
     monkeypatch.setattr(script, "EPOCHS", 12)
     write_choices(script, script.CHOICES, documents)
     model, processor = build_with_processor(DRGD, tiny_tokenizer)
-    learner = script.Learner(save(tmp_path / "model", model, processor))
-    choices = list(script.choices_of({script.hash_of(document, 16): document for document in documents}))
-    script.learn(learner, choices, choices[:4], seed=1)
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps({"document": document}) + "\n" for document in documents))
+    arguments = [save(tmp_path / "model", model, processor), str(tmp_path / "learned"), str(data)]
+    monkeypatch.setattr("sys.argv", ["learn.py", *arguments])
+    script.main()
+    learner = script.Learner(str(tmp_path / "learned"))
+    choices = list(script.choices_of(script.documents_of([str(data)])))
+    assert len(choices) == len(documents)
+    # this learner has the first weights of reasons, so that the checkpoint alone learned the choices
     assert learner.agreement(choices) == "best 1.000, best or good 1.000, bad 0.000"
 
 

@@ -281,6 +281,13 @@ def test_white_space_of_a_document_is_one_space(tiny_tokenizer, architecture):
         assert record == expected
 
 
+# a reader of the code: such texts have no sentence, and the default model failed with an IndexError
+@pytest.mark.parametrize("text", ["...", "!?", "Abstract.", "。"])
+def test_the_default_model_repeats_a_text_without_words(text):
+    for summarizer in (OnnxSummarizer(hf_summ.bundled_model()), hf_summ.summarizer(runtime="pytorch")):
+        assert summarizer(text)[0]["summary_text"] == text
+
+
 # Spark, Dask and joblib pickle what they send to their workers
 def test_a_pipeline_can_be_copied(tiny_tokenizer):
     for model, processor in ((foreign("bart", tiny_tokenizer), None), build_with_processor(GDLF, tiny_tokenizer)):
