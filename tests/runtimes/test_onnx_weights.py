@@ -1,6 +1,6 @@
 """Graphs that read constants from the checkpoint's file of weights."""
 
-import pickle
+import copy
 import shutil
 from pathlib import Path
 
@@ -62,7 +62,8 @@ def test_large_constants_are_read_from_the_weights(tmp_path):
     link.symlink_to(shutil.copy(weights, tmp_path / "0123abc"))
     expected = Graph(tmp_path / "complete.onnx")({"ids": IDS})["words"]
     for path in (weights, link):
-        shared = pickle.loads(pickle.dumps(Graph(file, weights=path)))  # noqa: S301
+        # a copy reads the files again
+        shared = copy.copy(Graph(file, weights=path))
         assert np.array_equal(shared({"ids": IDS})["words"], expected)
 
 

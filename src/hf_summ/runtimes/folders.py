@@ -76,7 +76,7 @@ def export(
 ) -> None:
     """Export a loaded checkpoint to a folder for ONNX Runtime, with config and processor.
 
-    Graphs in a folder inside the checkpoint's read weights from the checkpoint's file. Other graphs are complete.
+    Graphs in a folder inside the checkpoint read weights from the checkpoint's file. Other graphs are complete.
 
     Args:
         model: the model, in float32.
