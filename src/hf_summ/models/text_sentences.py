@@ -13,6 +13,8 @@ from itertools import chain, combinations, product
 
 import numpy as np
 
+from .text_acronyms import long_forms_of, with_long_forms
+
 # the least and the largest number of words of a candidate, and the largest one of a pair
 _MIN_WORDS, _MAX_WORDS = 6, 50
 _MAX_WORDS_OF_PAIR = 40
@@ -225,7 +227,8 @@ def sentence_candidates(text: str) -> dict[str, float]:
     The merit is what speaks for a sentence besides a model's probability. It is the weighted sum of `reasons_of`, and
     is added to the mean log-probability of a sentence's tokens.
 
-    Each candidate begins with a capital, ends with its mark, and has no line break. Sentences that need the sentence
+    Each candidate begins with a capital, ends with its mark, and has no line break. An acronym that the text explains
+    elsewhere is spelled out. Sentences that need the sentence
     before, such as "It ...", are left out if there are others. If no sentence has a suitable length and closed
     brackets, all are given.
     """
@@ -240,8 +243,11 @@ def sentence_candidates(text: str) -> dict[str, float]:
             distinct.append(candidate)
         if len(distinct) == _MAX_CANDIDATES:
             break
-    merits = reasons_of(distinct, text[:_MAX_READ]) @ np.array(MERITS)
-    return dict(zip(distinct, merits.tolist(), strict=True))
+    text = text[:_MAX_READ]
+    long_forms = long_forms_of(text)
+    candidates = [with_long_forms(candidate, long_forms) for candidate in distinct]
+    merits = reasons_of(candidates, text) @ np.array(MERITS)
+    return dict(zip(candidates, merits.tolist(), strict=True))
 
 
 def reasons_of(sentences: Sequence[str], text: str) -> np.ndarray:
