@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 from transformers import pipeline
 
+from hf_summ import bundled_model
 from hf_summ.cli import main
 from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.runtimes import OnnxSummarizer
@@ -65,6 +66,20 @@ def test_summaries_and_details_are_those_of_the_pipeline(checkpoint, caplog):
     for settings in cases:
         expected = results_and_warnings(reference, settings)
         assert results_and_warnings(onnx_summarizer, settings) == expected, settings
+
+
+@pytest.mark.parametrize("beam_stopping", [None, "drgd"])
+def test_min_length_forbids_an_earlier_end(beam_stopping):
+    # counted with the start token; `min_new_tokens` only defers short summaries if `beam_stopping` is "drgd"
+    settings = {"whole_sentences": False, "num_beams": 3, "beam_stopping": beam_stopping, "return_tensors": True}
+    summarizer = OnnxSummarizer(bundled_model(), max_new_tokens=64, **settings)
+    abstract = (
+        "We propose a rank for sand. It is fair and needs two days. Experiments on 40 beaches show that it is new."
+    )
+    (unbounded,) = summarizer(abstract)
+    assert len(unbounded["summary_token_ids"]) < 40
+    (bounded,) = summarizer(abstract, min_length=41)
+    assert len(bounded["summary_token_ids"]) >= 40
 
 
 @pytest.mark.thorough

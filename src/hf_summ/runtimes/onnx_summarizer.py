@@ -324,8 +324,9 @@ class OnnxSummarizer(DocumentSummarizer):
         if config.min_new_tokens is not None:
             # with the start token
             min_length = 1 + config.min_new_tokens
-        # this value of `beam_stopping` defers short summaries instead
-        if min_length and config.beam_stopping != "drgd":
+        # this value of `beam_stopping` defers summaries with fewer new tokens instead
+        are_deferred = config.beam_stopping == "drgd" and config.min_new_tokens
+        if min_length and not are_deferred:
             rules.append(MinLength(min_length, end_ids))
         # this value of `ngram_blocking` is among the `word_rules`
         if config.no_repeat_ngram_size and config.ngram_blocking != "beam":
