@@ -12,6 +12,8 @@ LONG_FORMS = {
     # the singular is not made
     "It has graph neural networks (GNN).": {"GNNs": "graph neural networks"},
     "It has a least squares analysis (LSA).": {"LSA": "least squares analysis"},
+    # the plural of a singular
+    "Its graph neural network (GNNs) is new.": {"GNN": "graph neural network", "GNNs": "graph neural networks"},
     # words without a letter, hyphens, a line break
     "Divide, Conquer, and Combine (DCC) is new.": {
         "DCC": "Divide, Conquer, and Combine",
@@ -53,7 +55,9 @@ SENTENCES = {
     "Mutual Information helps MI.": "Mutual Information helps MI.",
     "A river dam is one of the RDs.": "A river dam is one of the RDs.",
     "We use RD maps of RDs.": "We use RD maps of RDs.",
-    # a part of a word, a bracket, a formula, a possessive, an acronym before a bracket
+    # a part of a word or of a name, a bracket, a formula, a possessive, an acronym before a bracket
+    "We use the MI Act and Elastic MI Maps.": "We use the MI Act and Elastic MI Maps.",
+    "We use maps (of MI).": "We use maps (of MI).",
     "An MI-based rank is fair.": "An MI-based rank is fair.",
     "This gain (MI) is high.": "This gain (MI) is high.",
     "We raise $x + MI + y$.": "We raise $x + MI + y$.",

@@ -41,14 +41,14 @@ def long_forms_of(text: str) -> dict[str, str]:
         begins_sentence = _SENTENCE_START.search(before, 0, match.start())
         if begins_sentence and long_form[1:].islower() and not _NAME.match(long_form):
             long_form = long_form[0].lower() + long_form[1:]
-        is_plural = long_form.endswith("s") and not long_form.endswith(("is", "ss", "us"))
-        if is_plural and not acronym.endswith("s"):
-            # "deep neural networks (DNN)" explains "DNNs", and "a DNN" needs the singular
-            long_forms.setdefault(f"{acronym}s", long_form)
+        singular = acronym.removesuffix("s")
+        if long_form.endswith("s") and not long_form.endswith(("is", "ss", "us")):
+            # also in "deep neural networks (DNN)", as "a DNN" needs the singular
+            long_forms.setdefault(f"{singular}s", long_form)
             continue
-        long_forms.setdefault(acronym, long_form)
-        if not is_plural and not long_form.endswith(("h", "s", "x", "y")):
-            long_forms.setdefault(f"{acronym}s", f"{long_form}s")
+        long_forms.setdefault(singular, long_form)
+        if not long_form.endswith(("h", "s", "x", "y")):
+            long_forms.setdefault(f"{singular}s", f"{long_form}s")
     return long_forms
 
 
@@ -64,12 +64,14 @@ def with_long_forms(sentence: str, long_forms: dict[str, str]) -> str:
     for acronym, long_form in long_forms.items():
         if long_form.removesuffix("s").lower() in sentence.lower():
             continue
-        # an acronym that is a part of a word, a formula or a bracket stays, and so does one before a bracket
-        use = re.search(rf"(?P<article>\b[Aa]n? )?(?<![\w(\\$/–-]){re.escape(acronym)}(?![\w)$/’'–-]| \()", sentence)
+        # an acronym stays as a part of a word, before a bracket, and in a name such as "AI Act"
+        use = re.search(rf"(?P<article>\b[Aa]n? )?(?<![\w\\/–-]){acronym}(?![\w/’'–-]| \(| [A-Z][a-z])", sentence)
         if use is None:
             continue
         before = sentence[: use.start()]
-        if acronym.removesuffix("s") in before or before.count("$") % 2 == 1:
+        is_in_brackets = before.count("(") > before.count(")")
+        is_in_formula = before.count("$") % 2 == 1
+        if is_in_brackets or is_in_formula or acronym.removesuffix("s") in before:
             continue
         article = use["article"] or ""
         if article:
