@@ -77,6 +77,39 @@ CANDIDATES = {
     "We discuss many maps of the brain from a conceptual point of view as well as by running tasks.": [
         "We discuss many maps of the brain from a conceptual point of view as well as by running tasks."
     ],
+    # " - " may be a minus, and cuts only before a clause
+    "We show that each rank of all beaches on the coast needs at least n log n - 2n bits of memory.": [
+        "We show that each rank of all beaches on the coast needs at least n log n - 2n bits of memory."
+    ],
+    "We show that each rank of all the beaches on this coast requires many days - a surprise for us.": [
+        "We show that each rank of all the beaches on this coast requires many days - a surprise for us.",
+        "We show that each rank of all the beaches on this coast requires many days.",
+    ],
+    # a sentence may end with a capital, but not with an initial
+    "We measure the sand of rivers at 30 T. The maps of Dr. A. Lopez show many wide rivers.": [
+        "We measure the sand of rivers at 30 T.",
+        "The maps of Dr. A. Lopez show many wide rivers.",
+    ],
+    "We measure the sand of rivers as H_2^+. This sand is new.": ["We measure the sand of rivers as H_2^+."],
+    # no form announces what was cut, or needs it
+    "We find that the sand of all the rivers on this coast has the following properties: it is new.": [
+        "We find that the sand of all the rivers on this coast has the following properties: it is new."
+    ],
+    "We propose SandRank, a new rank of all beaches on this coast, designed to solve these problems.": [
+        "We propose SandRank, a new rank of all beaches on this coast, designed to solve these problems."
+    ],
+    # the verb that stays must be outside of the clause with "that"
+    "Ranks of all the beaches on this coast that, in our view, sand needs, as well as rivers, are new.": [
+        "Ranks of all the beaches on this coast that, in our view, sand needs, as well as rivers, are new."
+    ],
+    # an inserted clause goes, but neither the comma after an introduction nor a second verb stays alone
+    "Using maps of sand, which come from the air, we count beaches.": [
+        "Using maps of sand, which come from the air, we count beaches.",
+        "Using maps of sand, we count beaches.",
+    ],
+    "The maps are based on sand, which comes from rivers, have many colors, and remain new.": [
+        "The maps are based on sand, which comes from rivers, have many colors, and remain new."
+    ],
     # a further main clause stands alone
     "This is written as a convex problem, and we propose a fast algorithm for all rivers.": [
         "We propose a fast algorithm for all rivers."
@@ -109,6 +142,13 @@ PAIRS = {
     ("This paper proposes a rank for sand.", "I show that the rank is fair."): (
         "This paper proposes a rank for sand, and I show that the rank is fair."
     ),
+    # the subject is repeated where the tense changes
+    ("We propose a rank for sand.", "We measured the rank in two days."): (
+        "We propose a rank for sand, and we measured the rank in two days."
+    ),
+    ("We proposed a rank for sand.", "We then showed that it is fair."): (
+        "We proposed a rank for sand and showed that it is fair."
+    ),
     # the second subject is a result or the method
     ("We propose a rank for sand.", "Experiments show that the rank is fair."): (
         "We propose a rank for sand, and experiments show that the rank is fair."
@@ -128,6 +168,28 @@ PAIRS = {
 }
 
 
+# words and compounds that were split at the ends of lines, and what was meant
+SPLIT_WORDS = {
+    "We find implemen-\ntations of ranks.": "We find implementations of ranks.",
+    "We find in- formation on ranks.": "We find information on ranks.",
+    "We find pre- and post-war ranks.": "We find pre- and post-war ranks.",
+    "We find low-\nresource and state-of-the-\nart ranks.": "We find low-resource and state-of-the-art ranks.",
+    "We find energy-\nbased Actor-\nCritic ranks.": "We find energy-based Actor-Critic ranks.",
+    "We find multi-\nple ranks. There are multiple ones.": "We find multiple ranks.",
+    "We find key-\nvalue ranks. Key-value maps are old.": "We find key-value ranks.",
+    "WE FIND IMPLEMEN-\nTATIONS OF RANKS.": "We find implementations of ranks.",
+}
+
+
+@pytest.mark.parametrize("text", SPLIT_WORDS)
+def test_split_words_are_joined(text):
+    # a sentence has at least 6 words
+    more = " ON SAND AND RIVERS." if text.isupper() else " on sand and rivers."
+    text = text.replace("RANKS.", f"RANKS{more}").replace("ranks.", f"ranks{more}")
+    sentence = SPLIT_WORDS[text.replace(more, ".")].replace("ranks.", "ranks on sand and rivers.")
+    assert next(iter(sentence_candidates(text))) == sentence
+
+
 @pytest.mark.parametrize("sentences", PAIRS, ids=PAIRS.values())
 def test_two_sentences_of_the_authors_give_a_pair(sentences):
     candidates = list(sentence_candidates(" ".join(sentences)))
@@ -144,6 +206,7 @@ TEXTS_WITHOUT_PAIRS = [
     # items of a list, two clauses, a notice of code
     "We propose a rank for sand. We show first that the rank is fair.",
     "We propose a rank for sand: it is new. We show that the rank is fair.",
+    "We propose a rank for sand - it is new. We show that the rank is fair.",
     "We propose a rank for sand. Our code is open to all people.",
     # verbs that do not say what the authors did
     "We propose a rank for sand. We also call the rank a good one.",

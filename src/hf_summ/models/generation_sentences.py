@@ -37,7 +37,7 @@ class Candidate:
 def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, special_tokens: bool) -> list[Candidate]:
     """The candidates of a text that have at most `most_tokens` tokens.
 
-    If all are longer, the only candidate is the beginning of the first one, without the end token.
+    If all are longer, the only candidate is the beginning of the shortest one, without the end token.
 
     Args:
         text: the document, which must not be blank.
@@ -58,7 +58,8 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
     short_candidates = [candidate for candidate in candidates if len(candidate.ids) <= most_tokens]
     if short_candidates:
         return short_candidates
-    ids = candidates[0].ids[:most_tokens]
+    shortest = min(candidates, key=lambda candidate: len(candidate.ids))
+    ids = shortest.ids[:most_tokens]
     (beginning,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
     return [Candidate(beginning.strip(), ids)]
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from .text_acronyms import long_forms_of, with_long_forms
 
-# the least and the largest number of words of a candidate, and the largest one of a pair
+# the least and the largest number of words of a candidate
 _MIN_WORDS, _MAX_WORDS = 6, 50
-_MAX_WORDS_OF_PAIR = 40
+# the largest number of words of a pair, or of a candidate in which acronyms are spelled out
+_MAX_WORDS_MADE = 40
 # clauses are cut only where they begin before this character
 _MAX_CHARACTERS = 1000
 # the least number of words of a form without its last clauses, as shorter ones say too little
@@ -30,8 +31,19 @@ _MAX_READ = 20_000
 MERITS = (3.64, -0.24, -0.41, -0.51)
 
 _PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript|perspective)"
-# the hyphen of a word that was split at the end of a line, as in "implemen- tation", but not in "pre- and post-war"
-_HYPHENATED = re.compile(r"(?<=[a-z])- (?!(?:and|or|to)\b)(?=[a-z])")
+# a word or compound that was split after a hyphen, as in "implemen- tation", but not "pre- and post-war"
+_SPLIT_WORD = re.compile(
+    r"(?P<hyphen>-?)\b(?P<first>[^\W_]+)-(?: +| *\n *)(?!(?:and|or|to|versus|vs|as|nor|through|than|but)\s)"
+    r"(?P<second>[^\W_]+)\b"
+)
+# parts of compounds, which keep their hyphen
+_FIRST_PARTS = re.compile(
+    r"(?:self|non|semi|multi|pre|post|cross|co|well|high|low|long|short|large|small|two|three|four|one|zero|few|real"
+    r"|fine|open|end|state|data|model|task|domain|graph|time|human|user)$"
+)
+_SECOND_PARTS = re.compile(
+    r"(?:based|aware|free|driven|level|wise|like|specific|dependent|conditional|preserving|trained|tuned|scale|the|of|to)$"
+)
 _CITATION = re.compile(
     r"\s+\([^()]{0,200}(?:\bet al\b|[A-Z][^()]{0,200}\b(?:19|20)\d\d[a-z]?(?=[);]))[^()]{0,200}\)"
     # a number in brackets, but not in "the results of [1]", and not the interval [0, 1]
@@ -52,13 +64,17 @@ _PARAGRAPHS = re.compile(r"\n\s*\n")
 # how a sentence ends
 _MARKS = (".", "!", "?", "。", "！", "？", '."', ".”", ".'", ".)")
 # the space between two sentences, or the place after a Chinese or Japanese mark
-_ENDS = re.compile(r"(?<=[\w)\]$}'\"”’%*][.!?])\s+(?=[A-Z\\$\"“(])|(?<=[。！？])")
+_ENDS = re.compile(r"(?<=[\w)\]$}'\"”’%*+>][.!?])\s+(?=[A-Z\\$\"“(])|(?<=[。！？])")
 # the end of the sentence before, and the first letter of a sentence
 _FIRST_LETTER = re.compile(r"(?:^|[.!?]\s+|\n\s*\n)\w")
-# a text that ends with an abbreviation or an initial
+# a text that ends with an abbreviation, or with an initial
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|i\.i\.d|w\.r\.t|a\.k\.a|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)"
-    r"|\b[A-Z])\.$"
+    r"\b(?:e\.g|i\.e|i\.i\.d|w\.r\.t|a\.k\.a|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)\.$"
+)
+_INITIAL = re.compile(r"\b[A-Z]\.$")
+# words that begin a sentence, and follow no initial
+_FIRST_WORD = re.compile(
+    r"(?:We|The|This|These|It|Our|In|For|To|By|On|At|As|If|When|Using|Here|However|Moreover|Furthermore|Finally|Thus)\b"
 )
 
 # adverbs that connect a sentence with the sentence before
@@ -92,7 +108,7 @@ _OPENING = re.compile(
 _LAST_PURPOSE = re.compile(rf",?\s+{_PURPOSE}(?: \w+){{0,2}}(?=\.$)")
 _NEEDS_PURPOSE = re.compile(
     r"\b(?:aims?|attempts?|begins?|seeks?|try|tries|fails?|helps?|needs?|needed|expected|proposed|shown|used|able|capable"
-    r"|possible|hard|difficult|easy|important|necessary|crucial|suited|enough|how|ways?|approach)$"
+    r"|possible|hard|difficult|easy|important|necessary|crucial|suited|enough|how|ways?|approach|[a-z]+ed)$"
 )
 # an adverb of conclusion after the subject
 _CONCLUSION = re.compile(r"^(We|I) (?:therefore|thus|hence|hereby|consequently) ")
@@ -139,9 +155,15 @@ _CLAUSES = (
     r"and (?:show|demonstrate|prove|find|evaluate|validate|verify) that|in order to|so that|by [a-z]+ing"
     r"|while [a-z]+ing|thereby|because|even when|even if"
 )
+# words with which a last clause begins after " - ", which may also be a minus, a range or a compound
+_CLAUSES_AFTER_DASH = (
+    r"an?|the|its|our|both|including|such as|especially|even|i\.e|and|but|yet|which|where|with|without|by|in|along"
+    r"|together|[a-z]{3,}ing"
+)
 # the place before a last clause
 _CUT = re.compile(
-    rf",\s+(?=(?:{_CLAUSES_AFTER_COMMA})\b)|\s*;\s|\s+(?:[–—]|-{{1,3}})\s+|:\s+(?=[a-zA-Z(])|\s+(?=(?:{_CLAUSES})\b)"
+    rf",\s+(?=(?:{_CLAUSES_AFTER_COMMA})\b)|\s*;\s|\s+(?:[–—]|-{{2,3}})\s+|\s+-\s+(?=(?:{_CLAUSES_AFTER_DASH})\b)"
+    rf"|:\s+(?=[a-zA-Z(])|\s+(?=(?:{_CLAUSES})\b)"
 )
 # a number before a colon announces a list, and "not only" a contrast, whose ends must not go
 _ANNOUNCED_LIST = re.compile(
@@ -151,7 +173,8 @@ _ANNOUNCED_LIST = re.compile(
 # words with which a sentence must not end
 _OPEN_END = re.compile(
     r"\b(?:a|an|the|of|in|by|to|for|and|or|as|with|that|which|following|follows|followed|two|three|four|five|is|are|be|not"
-    r"|only|just|simply|merely|mainly|partly|both|either)$"
+    r"|only|just|simply|merely|mainly|partly|both|either|but|because|called|named|termed|claimed|e\.g\.?|i\.e\.?"
+    r"|the following(?: [\w-]+){1,3})$"
 )
 # a verb, or a beginning that is common to the forms of a verb
 _VERB = re.compile(
@@ -201,6 +224,11 @@ _AUTHORS_ACT = re.compile(
     r"(?P<subject>We|I) (?:(?:also|then|further|furthermore|finally|additionally|next|thus|therefore|hence) )?+"
     rf"(?!(?:{_WEAK_VERBS})\b)(?=\w)"
 )
+# an action in the past
+_PAST = re.compile(
+    r"(?:We|I) (?:\w+ly |also |then |further |finally |next )*(?!(?:need|proceed|succeed|exceed)\b)"
+    r"(?:\w+ed|found|made|built|showed|took|gave|ran|chose|sought|drew|saw)\b"
+)
 _SECOND_PART = re.compile(r"(?:Our|Experiments|(?:Experimental|Extensive|Empirical|Numerical) \w+|Results)\b")
 # a beginning that needs the sentence before
 _SECOND_PART_OF_NEIGHBOR = re.compile(
@@ -213,7 +241,7 @@ _ALSO = re.compile(r"^((?:\w+ )?\w+) also ")
 _NAME = re.compile(r"\w+[A-Z][\w-]*")
 _WORD = re.compile(r"[\w-]+")
 # what a part of a pair must not have: clauses that take no further one, items of a list, and notices of published code
-_NO_PART = re.compile(r"[;:?!–—]|--|\([a-z]\)|\b(?:first|second|third|code)\b", re.I)
+_NO_PART = re.compile(r"[;:?!–—]|--|\s-\s|\([a-z]\)|\b(?:first|second|third|code)\b", re.I)
 
 # a word of at least four letters, as shorter ones are mostly function words
 _LONG_WORD = re.compile(r"[^\W\d_][\w-]{3,}")
@@ -232,7 +260,8 @@ def sentence_candidates(text: str) -> dict[str, float]:
     before, such as "It ...", are left out if there are others. If no sentence has a suitable length and closed
     brackets, all are given.
     """
-    sentences = _sentences(text) or [_finished(text.strip())]
+    text = _readable(text)
+    sentences = _sentences(text) or [_finished(text)]
     forms = [_closed_forms(sentence) for sentence in sentences]
     candidates = list(chain.from_iterable(forms))
     self_contained = [candidate for candidate in candidates if not _LEANING.match(candidate)]
@@ -243,9 +272,12 @@ def sentence_candidates(text: str) -> dict[str, float]:
             distinct.append(candidate)
         if len(distinct) == _MAX_CANDIDATES:
             break
-    text = text[:_MAX_READ]
     long_forms = long_forms_of(text)
-    candidates = [with_long_forms(candidate, long_forms) for candidate in distinct]
+    candidates = []
+    for candidate in distinct:
+        spelled_out = with_long_forms(candidate, long_forms)
+        is_short = len(spelled_out.split()) <= _MAX_WORDS_MADE
+        candidates.append(spelled_out if is_short else candidate)
     merits = reasons_of(candidates, text) @ np.array(MERITS)
     return dict(zip(candidates, merits.tolist(), strict=True))
 
@@ -299,7 +331,7 @@ def _pairs(forms: Sequence[Sequence[str]]) -> Iterator[str]:
         are_neighbors = second_index == first_index + 1
         for first, second in product(parts[first_index], parts[second_index]):
             pair = _pair(first, second, are_neighbors)
-            if pair is not None and len(pair.split()) <= _MAX_WORDS_OF_PAIR:
+            if pair is not None and len(pair.split()) <= _MAX_WORDS_MADE:
                 yield pair
 
 
@@ -326,28 +358,50 @@ def _pair(first: str, second: str, are_neighbors: bool) -> str | None:
             return f"{beginning}, and {clause[0].lower()}{clause[1:]}"
         return None
     predicate = second[action.end() :]
-    if first.startswith(("We ", "I ")):
-        return f"{beginning}{comma} and {predicate}"
     subject = action["subject"].replace("We", "we")
+    has_one_tense = bool(_PAST.match(first)) == bool(_PAST.match(second))
+    if first.startswith(("We ", "I ")) and has_one_tense:
+        return f"{beginning}{comma} and {predicate}"
     return f"{beginning}, and {subject} {predicate}"
 
 
-def _sentences(text: str) -> list[str]:
-    """The sentences of a text, without traces of typesetting: hyphens of line ends, labels, citations, emphasis.
-
-    A paragraph without a mark at its end is taken for a heading and left out, unless it is the last paragraph.
-    """
+def _readable(text: str) -> str:
+    """The part of a text that is read, with words joined that line ends split, and in lower case if it is in capitals."""
     text = text.strip()[:_MAX_READ]
     if text.isupper():
         # the words of the patterns are in lower case
         text = _FIRST_LETTER.sub(lambda match: match.group().upper(), text.lower())
+    whole_words = set(_WORD.findall(_SPLIT_WORD.sub(" ", text).lower()))
+
+    def joined(split_word: re.Match) -> str:
+        hyphen, first, second = split_word.groups()
+        compound, word = f"{first}-{second}", f"{first}{second}"
+        is_compound = (
+            hyphen
+            or compound.lower() in whole_words
+            or _FIRST_PARTS.match(first)
+            or _SECOND_PARTS.match(second)
+            or first.isupper()
+            or not second.islower()
+        )
+        if is_compound and word.lower() not in whole_words:
+            return f"{hyphen}{compound}"
+        return f"{hyphen}{word}"
+
+    return _SPLIT_WORD.sub(joined, text)
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a text, without traces of typesetting: labels, citations, emphasis.
+
+    A paragraph without a mark at its end is taken for a heading and left out, unless it is the last paragraph.
+    """
     paragraphs = _PARAGRAPHS.split(text)
     texts = [paragraph for paragraph in paragraphs[:-1] if paragraph.rstrip().endswith(_MARKS)]
     texts.append(paragraphs[-1])
     sentences = []
     for paragraph in texts:
-        line = _HYPHENATED.sub("", " ".join(paragraph.split()))
-        for sentence in _split(line):
+        for sentence in _split(" ".join(paragraph.split())):
             plain = _CITATION.sub("", sentence)
             plain = _EMPHASIS.sub(r"\1\2", plain)
             plain = _LABEL.sub("", plain)
@@ -357,17 +411,16 @@ def _sentences(text: str) -> list[str]:
 
 
 def _split(paragraph: str) -> list[str]:
-    """Split a paragraph into its sentences. The period of an abbreviation does not end a sentence."""
+    """Split a paragraph into its sentences. The period of an abbreviation or an initial does not end a sentence."""
     sentences: list[str] = []
-    # the parts of a sentence that has not ended
-    parts: list[str] = []
+    ending = ""
     for part in _ENDS.split(paragraph):
-        parts.append(part)
-        if not _ABBREVIATION.search(part[-10:]):
-            sentences.append(" ".join(parts))
-            parts = []
-    if parts:
-        sentences.append(" ".join(parts))
+        continues_initial = _INITIAL.search(ending) and not _FIRST_WORD.match(part)
+        if sentences and (continues_initial or _ABBREVIATION.search(ending)):
+            sentences[-1] = f"{sentences[-1]} {part}"
+        else:
+            sentences.append(part)
+        ending = part[-10:]
     return sentences
 
 
@@ -381,9 +434,24 @@ def _forms(sentence: str) -> Iterator[str]:
             sentence = f"{before}."
     for start in _with_main_clause(sentence):
         for form in (start, _BRACKET.sub("", start)):
-            for whole in (form, _INSERTION.sub(" ", form)):
+            for whole in (form, _without_insertion(form)):
                 yield whole
                 yield from _without_last_clauses(whole)
+
+
+def _without_insertion(sentence: str) -> str:
+    """A sentence without a clause between its subject, or an introduction, and its verb."""
+    insertion = _INSERTION.search(sentence)
+    if insertion is None:
+        return sentence
+    before, after = sentence[: insertion.start()], sentence[insertion.end() :]
+    if after.startswith("we "):
+        return f"{before}, {after}"
+    # if the clause has its verb already, the verb after the insertion is a verb of the insertion
+    clauses = re.split(r"\bthat\b|\band\b|,", before)
+    if _VERB.search(clauses[-1]):
+        return sentence
+    return f"{before} {after}"
 
 
 def _with_main_clause(sentence: str) -> Iterator[str]:
@@ -410,8 +478,8 @@ def _without_last_clauses(sentence: str) -> Iterator[str]:
         if is_list or _OPEN_END.search(form) or _ANNOUNCED_LIST.search(form):
             continue
         # the verb of a clause with "that" is not the sentence's, so that one must follow
-        verb_start = max(start, form.rfind(" that ") + 1)
-        if _VERB.search(form, verb_start):
+        clauses = re.split(r"\bthat\b", form[start:])
+        if _VERB.search(clauses[-1]):
             yield form
 
 
