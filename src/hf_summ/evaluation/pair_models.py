@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.modeling_outputs import BaseModelOutput
 
 from hf_summ.common.hashes import hash_of_bytes
 from hf_summ.common.messages import one_line, progress_bar
@@ -283,25 +284,28 @@ class _Encoder:
             last.
 
     Raises:
-        ValueError: the checkpoint cannot be loaded, or has no such layer.
+        ValueError: the checkpoint cannot be loaded.
     """
 
     def __init__(self, name: str):
-        checkpoint_name, layer = name, -1
+        checkpoint_name, layer = name, None
         start, _, end = name.rpartition(":")
         if end.isdecimal():
             checkpoint_name, layer = start, int(end)
         checkpoint = load_checkpoint(checkpoint_name, "text encoder", lambda _: AutoModel)
         model = checkpoint.model
-        if layer > model.config.num_hidden_layers:
-            raise ValueError(f"{name}: the encoder has {model.config.num_hidden_layers} layers: give one of them")
+        self._name = name
         self._tokenizer = checkpoint.tokenizer
         self._model = model.get_encoder() if model.config.is_encoder_decoder else model
         self._context = context_of(model)
         self._layer = layer
 
     def embed(self, texts: set[str]) -> dict[str, EmbeddedText]:
-        """Text -> its embedded tokens, for each of the texts."""
+        """Text -> its embedded tokens, for each of the texts.
+
+        Raises:
+            ValueError: the encoder has no such layer.
+        """
         shortest_first = sorted(texts, key=len)
         embedded_texts: dict[str, EmbeddedText] = {}
         while shortest_first:
@@ -326,13 +330,29 @@ class _Encoder:
         ).to(self._model.device)
         is_content = inputs.pop("special_tokens_mask") == 0
         is_token = inputs["attention_mask"] > 0
-        hidden_states = self._model(**inputs, output_hidden_states=True).hidden_states
-        embeddings = normalize(hidden_states[self._layer], dim=-1)
+        outputs = self._model(**inputs, output_hidden_states=True)
+        embeddings = normalize(self._hidden_states(outputs), dim=-1)
         embedded_texts = {}
         for row, text in enumerate(texts):
             tokens = is_token[row]
             embedded_texts[text] = EmbeddedText(embeddings[row][tokens], is_content[row][tokens])
         return embedded_texts
+
+    def _hidden_states(self, outputs: BaseModelOutput) -> torch.Tensor:
+        """The hidden states of the layer, (B, T, D), from the encoder's outputs.
+
+        Raises:
+            ValueError: the encoder has no such layer.
+        """
+        # Some encoders, such as recurrent ones, return the hidden states of the last layer alone.
+        layers = outputs.hidden_states or ()
+        if self._layer is None:
+            return layers[-1] if layers else cast(torch.Tensor, outputs.last_hidden_state)
+        if self._layer >= len(layers):
+            # Layer 0 are the embeddings below the first layer.
+            number = max(len(layers) - 1, 0)
+            raise ValueError(f"{self._name}: the encoder has {number} layers to choose from: give one of them, or none")
+        return layers[self._layer]
 
 
 @lru_cache(maxsize=1)
