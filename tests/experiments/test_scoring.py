@@ -279,8 +279,12 @@ CASES_OF_CLAIMS = [
     (-2, (29, 30), (31, 32), "fails"),
     # a training of the baseline was better than one of the claim's row
     (2, (30, 34), (29, 31), "undecided"),
-    # a row whose second seed is still to come
-    (2, (30, 34), (), "holds"),
+    # a row with one value, as its second seed is still to come or it is not trained: 30 for the baseline, or 32
+    (2, (31, 33), (), "holds"),
+    (2, (29, 35), (), "undecided"),
+    (2, (), (29, 31), "holds"),
+    (2, (), (27, 33), "undecided"),
+    (-2, (26, 31), (), "undecided"),
     (0.1, (31, 32), (29, 30), "undecided"),
 ]
 

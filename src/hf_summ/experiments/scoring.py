@@ -318,12 +318,19 @@ def _claim_cell(scored: Scored, exceeded: Scored) -> ClaimCell:
 
 
 def _seeds_overlap(scored: Scored, exceeded: Scored) -> bool:
-    """Whether both rows have several seeds, and the ranges of their values overlap."""
-    if not scored.seeds or not exceeded.seeds:
-        return False
-    highest_minimum = max(min(scored.seeds), min(exceeded.seeds))
-    lowest_maximum = min(max(scored.seeds), max(exceeded.seeds))
+    """Whether the ranges of the two rows' values over their seeds overlap."""
+    values = _values_of_seeds(scored)
+    exceeded_values = _values_of_seeds(exceeded)
+    highest_minimum = max(min(values), min(exceeded_values))
+    lowest_maximum = min(max(values), max(exceeded_values))
     return highest_minimum <= lowest_maximum
+
+
+def _values_of_seeds(scored: Scored) -> Sequence[float]:
+    """The value of each seed, for a score that is a mean over documents; one value for a row that was scored once."""
+    if scored.seeds:
+        return scored.seeds
+    return [float(_means_of_documents(scored).mean())]
 
 
 def _means_of_documents(scored: Scored) -> np.ndarray:
