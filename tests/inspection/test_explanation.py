@@ -226,6 +226,18 @@ def test_what_was_cut_off_was_never_read(built):
     assert [word.is_novel for word in explanation.summary_words] == [True, False]
 
 
+@pytest.mark.parametrize("architecture", [SAGCOPY])
+def test_a_given_summary_is_explained_to_its_end(built):
+    model, processor = built
+    expected = explain(model, processor, DOCUMENT, SUMMARY)
+    assert "".join(word.text for word in expected.summary_words) == SUMMARY.replace(" ", "")
+    # the limit of summaries in training, which the given summary exceeds
+    processor.max_target_length = 4
+    assert explain(model, processor, DOCUMENT, SUMMARY) == expected
+    with pytest.raises(ValueError, match=r"^the text has \d+ tokens, but the model has 512 positions$"):
+        explain(model, processor, DOCUMENT, 200 * SUMMARY)
+
+
 def test_words_are_novel_as_the_tokenizer_sees_them():
     document = "Müller opened the bridge"
     tokenizer = word_piece_tokenizer([document] * 5, vocab_size=100)

@@ -130,14 +130,15 @@ def explain(
         model: a model that copies.
         processor: its processor.
         document: a text, or several documents of one example.
-        summary: a text to explain instead of the model's summary.
+        summary: a text to explain instead of the model's summary. It is never truncated.
         phrases: key phrases and their values, for models that read them; None to extract them.
         source_prefix: a text to put before the document; by default the prefix in the config.
         word_tags: the tags of the words, for GDLF; by default the processor's tagger assigns them.
         generation: arguments of `generate()`.
 
     Raises:
-        ValueError: the model does not copy, or a text is blank.
+        ValueError: the model does not copy, a text is blank, or the summary has more tokens than the decoder has
+            positions.
     """
     _check(model, document, summary)
     # The processor's arguments of the source: one value for the only example.
@@ -165,7 +166,7 @@ def explain(
         if summary is None:
             ids = _generate(model, processor, inputs, generation)
         else:
-            labels = processor(text_target=summary)["labels"]
+            labels = processor(text_target=summary, truncation=False)["labels"]
             ids = torch.tensor([[model.config.decoder_start_token_id, *labels]], device=model.device)
         columns = model.columns(ids, inputs["input_ids"])
         outputs = model(**inputs, decoder_input_ids=columns[:, :-1], output_attentions=True, use_cache=False)
