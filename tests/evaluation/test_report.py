@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hf_summ.evaluation import bootstrap_interval, holm, novelty, paired_bootstrap, paired_randomization, support
+from hf_summ.evaluation.measures import MEASURES, Measure
 from hf_summ.evaluation.report import Evaluation, Settings, as_latex, as_text
-from hf_summ.evaluation.significance import rounded
+from hf_summ.evaluation.significance import mean_over_rows, rounded
 from tests.evaluation.scores import novelty_rows, rouge_rows, support_rows
 
 SPLITTER = f"sentences by sentencex {version('sentencex')}"
@@ -149,6 +150,40 @@ def test_intervals_of_copying_are_of_means_over_rows():
     nothing = build_report([""], [["a"]], ["a"], settings=Settings(**NO_STEMS))
     for measure in ("support", "copy_density"):
         assert nothing["measures"][measure]["predictions"] == {"mean": None, "interval": None}
+
+
+def test_a_difference_that_too_few_rows_have_is_left_out_and_noted(monkeypatch):
+    def length_with_number(predictions, references, settings):
+        has_number = [any(character.isdigit() for character in text) for text in predictions]
+        lengths = [float(len(text)) for text in predictions]
+        return {"numbers": mean_over_rows(np.where(has_number, lengths, np.nan))}
+
+    entry = Measure("numbers", {"numbers": "Characters beside numbers"}, length_with_number, "Lengths.")
+    monkeypatch.setitem(MEASURES, "numbers", entry)
+    settings = Settings(rouge_types=("rouge1", "rouge2", "rougeL"), metrics={"numbers": ""}, resamples=99)
+    predictions = ["12 cats sat"] * 30
+    against = {
+        # a resample may miss the rows with a number
+        "few": ["3 dogs"] * 2 + ["a dog"] * 28,
+        "none": ["a dog"] * 30,
+        "most": ["3 dogs"] * 25 + ["a dog"] * 5,
+    }
+    report = build_report(predictions, [["a cat sat"]] * 30, against=against, settings=settings)
+    assert report["measures"]["numbers"]["few"] == {"mean": 6.0, "interval": [6.0, 6.0]}
+    rouge_types = ["rouge1", "rouge2", "rougeL"]
+    differences = report["differences"]
+    assert [list(differences[system]) for system in against] == [rouge_types, rouge_types, [*rouge_types, "numbers"]]
+    assert (differences["most"]["numbers"]["mean"], differences["most"]["numbers"]["interval"]) == (5.0, [5.0, 5.0])
+    tests = [test for system in against for test in differences[system].values()]
+    assert [test["p_holm"] for test in tests] == holm([test["p_value"] for test in tests])
+    for system in ("few", "none"):
+        note = f"no difference from {system} in Characters beside numbers: too few rows have a value"
+        assert report["notes"].count(note) == 1
+    assert "with 99 resamples, none of 10 tests can be significant: use more" in report["notes"]
+    text = as_text(report)
+    assert "Holm's adjustment for 10 tests" in text
+    assert [line for line in text.splitlines() if line.startswith("| few ") and "Characters" in line] == []
+    assert "Characters beside numbers" in as_latex(report)
 
 
 def test_measures_that_no_row_has_are_null():

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 import numpy as np
 
 from hf_summ import __version__
-from hf_summ.evaluation.measures import MEASURES, Measure, Settings
+from hf_summ.evaluation.measures import MEASURES, Measure, Settings, title_of
 from hf_summ.evaluation.report_tables import LEVEL, as_latex, as_text, shown_interval, shown_p_value, shown_value
 from hf_summ.evaluation.report_types import Bounds, Difference, Report, RougeFigures, RougePart, ScoreFigures
 from hf_summ.evaluation.rouge import rouge
@@ -167,6 +167,7 @@ class Evaluation:
         score_figures = {}
         for score in self._scores_of_first_table():
             score_figures[score] = {system: self._score_figures(system, score) for system in self.systems}
+        differences = self._differences()
         return {
             "settings": settings,
             "name": self.name,
@@ -174,10 +175,10 @@ class Evaluation:
             "rouge": rouge_figures,
             "measures": score_figures,
             "tested": self._tested,
-            "differences": self._differences(),
+            "differences": differences,
             "texts": {name: self._means_of_texts(name) for name in self._texts},
             "rows": {name: self._numbers_of_rows(name) for name in self._texts},
-            "notes": self._warnings + self._notes(),
+            "notes": self._warnings + self._notes(differences),
         }
 
     def rows(self) -> Iterator[dict[str, str | float | None]]:
@@ -275,7 +276,8 @@ class Evaluation:
         """The differences of the predictions from another system, with p before Holm's adjustment.
 
         Returns:
-            Type of ROUGE, or score against the references -> difference.
+            Type of ROUGE, or score against the references -> difference. A score without a value for one of the systems
+            or in a resample is left out.
         """
         differences = {}
         for rouge_type, system_rouge in self.rouge[system].items():
@@ -285,9 +287,13 @@ class Evaluation:
         for score in self._scores_with_differences():
             prediction_score = self._scores["predictions"][score]
             system_score = self._scores[system][score]
-            differences[score] = self._difference(
-                prediction_score.statistics, system_score.statistics, system_score.measure
-            )
+            try:
+                differences[score] = self._difference(
+                    prediction_score.statistics, system_score.statistics, system_score.measure
+                )
+            except ValueError:
+                # Too few rows have a value, as `_notes` says.
+                continue
         return differences
 
     def _difference(
@@ -299,6 +305,9 @@ class Evaluation:
             prediction_scores, system_scores: (N,), the scores of each row; with a measure (N, K), the statistics of
                 each row.
             measure: maps sums of statistics, (…, K), to scores, (…).
+
+        Raises:
+            ValueError: a score is undefined for the corpus or for a resample.
         """
         resamples, seed = self.settings.resamples, self.settings.seed
         compared = paired_bootstrap(prediction_scores, system_scores, resamples, seed=seed, measure=measure)
@@ -338,8 +347,12 @@ class Evaluation:
                 numbers[score] = rows_with_value
         return numbers
 
-    def _notes(self) -> list[str]:
-        """What a reader of the scores needs to know about the texts, the intervals and the tests."""
+    def _notes(self, differences: Mapping[str, Mapping[str, Difference]]) -> list[str]:
+        """What a reader of the scores needs to know about the texts, the intervals and the tests.
+
+        Args:
+            differences: the differences of the report.
+        """
         notes = []
         for system, texts in self.systems.items():
             notes.extend(self._notes_on_system(system, texts))
@@ -354,8 +367,12 @@ class Evaluation:
                 f"there are only {pairs} pairs, so the bootstrap's intervals are too narrow (with 20 pairs, 8% of the "
                 "intervals of chance differences exclude 0): rely on p"
             )
-        scores = len(self.rouge["predictions"]) + len(self._scores_with_differences())
-        tests = scores * (len(self.systems) - 1)
+        tests = 0
+        for system, system_differences in differences.items():
+            tests += len(system_differences)
+            for score in self._scores_with_differences():
+                if score not in system_differences:
+                    notes.append(f"no difference from {system} in {title_of(score)}: too few rows have a value")
         # The smallest p of a test is 1 / (resamples + 1), and Holm's method multiplies it by the number of tests.
         if tests > LEVEL * (self.settings.resamples + 1):
             notes.append(

@@ -70,7 +70,8 @@ class Report(TypedDict):
         measures: score -> system -> figures. With sources, the scores are `support`, `copy_density` and `copy_rate`,
             and with or without sources the scores of the measures in `settings.metrics`.
         tested: the part of ROUGE that `differences` compare: recall if summaries are truncated, otherwise fmeasure.
-        differences: other system -> type of ROUGE, or score against the references -> difference.
+        differences: other system -> type of ROUGE, or score against the references -> difference. A score for which too
+            few rows have a value is left out.
         texts: system, and "references" -> score -> mean over the rows, None if no row has a value. Without sources, the
             only score is `length`, in words. With sources, the texts are compared with the sources, and have all scores
             that the references have. Of several references, the first is used.
