@@ -366,7 +366,7 @@ def _pair(first: str, second: str, are_neighbors: bool) -> str | None:
 
 
 def _readable(text: str) -> str:
-    """The part of a text that is read, with words joined that line ends split, and in lower case if it is in capitals."""
+    """The beginning of a text, with words joined that line ends split, and in lower case if it is in capitals."""
     text = text.strip()[:_MAX_READ]
     if text.isupper():
         # the words of the patterns are in lower case
