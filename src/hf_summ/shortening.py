@@ -28,7 +28,8 @@ def extract(examples: Sequence[Example], reader: ModelReader, language: str, **f
     """Shorten examples by the consistent extractive stage (Aksenov 2020, section 4.1).
 
     The sentences of several documents compete with each other. `details` has `sentences`: for each kept sentence its
-    `index` over all documents, its `start` and `end` characters and, with several documents, its `document`.
+    `index` over all documents, its `start` and `end` characters and, with several documents, its `document`. If the
+    kept sentences are still too long, they are truncated.
 
     Args:
         examples: documents, or lists of documents with one summary each.

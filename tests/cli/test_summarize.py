@@ -177,6 +177,22 @@ def test_files_that_are_cut_are_named_with_the_flag(run, files, workplace, caplo
 
 
 @pytest.mark.thorough
+def test_extracts_that_are_truncated_are_noted_apart(run, files, workplace):
+    texts = []
+    for name, number in (("long.txt", 100), ("short.txt", 8)):
+        texts.append(" ".join(f"Bridge {index} was opened in {1900 + index}." for index in range(number)))
+        (workplace / name).write_text(texts[-1], encoding="utf-8")
+    flags = (*MODEL, "--max_new_tokens", "3", "--extract_share", "0.5")
+    _, errors = run("summarize", "long.txt", "short.txt", *flags)
+    assert re.search(r"hf-summ: too long for the model, which read only \d+% of long.txt\n", errors)
+    assert re.search(r"hf-summ: the extractive stage kept \d+% of short.txt\n", errors)
+    write(workplace / "rows.jsonl", json_lines([{"text": text} for text in texts]))
+    _, errors = run("summarize", "rows.jsonl", "--output", "out", *flags)
+    assert re.search(r"2 of these rows were shortened by the extractive stage, and the model read \d+% of", errors)
+    assert "1 of these rows were too long for the model, which read as many tokens as it can" in errors
+
+
+@pytest.mark.thorough
 def test_empty_summaries_are_noted(run, files, workplace):
     path = workplace / "model" / "generation_config.json"
     change_json(path, forced_eos_token_id=json.loads(path.read_text())["eos_token_id"], min_new_words=None)

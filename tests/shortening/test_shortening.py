@@ -7,7 +7,7 @@ import pytest
 from transformers import pipeline
 
 from hf_summ.data import split_sentences
-from hf_summ.runtimes.long_documents import SHORTENERS, ModelReader
+from hf_summ.runtimes.long_documents import SHORTENERS, ModelReader, details_of
 from hf_summ.shortening import extract, partition, split_windows, windows
 from tests.conftest import SENTENCES
 from tests.extractive.summaries import stage_extracts
@@ -136,6 +136,58 @@ def test_extraction_reads_the_sentences_that_it_names(summarizer, caplog):
     assert caplog.text == ""
 
 
+def truncated_details(summarizer, example, **settings) -> dict:
+    """The details of an extract that is longer than the model's 100 tokens, with the texts of its ranges as `texts`."""
+    extracting = pipeline("summarization", **components_of(summarizer), max_new_tokens=4, **settings)
+    (record,) = extracting([example] if isinstance(example, list) else example, return_details=True)
+    details = record["details"]
+    assert details["read_tokens"] == 100
+    if isinstance(example, str):
+        example, details["read"] = [example], [details["read"]]
+    texts = []
+    for text, ranges in zip(example, details["read"], strict=True):
+        texts.append([text[start:end] for start, end in ranges])
+    return details | {"texts": texts}
+
+
+def test_an_extract_that_is_too_long_is_read_to_its_hundredth_token(summarizer):
+    # the extract has single spaces
+    text = text_of(30).replace(" ", "   ")
+    details = truncated_details(summarizer, text, extract_share=0.9)
+    (texts,) = details["texts"]
+    # a word that is cut may have other tokens than at its whole
+    read = " ".join(" ".join(texts).split())
+    assert 97 <= reader_of(summarizer).length(read) <= 100
+    spans = [(place["start"], place["end"]) for place in details["sentences"]]
+    assert len(spans) == len(texts) < 20
+    # all but the last sentence are read whole
+    (*whole_ranges, last_range) = details["read"][0]
+    assert [tuple(span) for span in whole_ranges] == spans[:-1]
+    assert last_range[0] == spans[-1][0]
+    assert last_range[1] <= spans[-1][1]
+
+
+def test_a_sentence_that_is_longer_than_the_model_reads_is_read_to_its_hundredth_token(summarizer):
+    text = " ".join(f"bridge {number} of the river" for number in range(80))
+    details = truncated_details(summarizer, text, long_documents="extract")
+    (expected,) = summarizer(text, return_details=True)
+    ((start, end),) = expected["details"]["read"]
+    assert details["texts"] == [[text[start:end].rstrip()]]
+    assert details["sentences"] == [{"index": 0, "start": 0, "end": len(text)}]
+
+
+def test_several_documents_whose_extract_is_too_long(summarizer):
+    example = [text_of(12, 1), "", text_of(9, 3)]
+    details = truncated_details(summarizer, example, extract_share=0.9)
+    read = [" ".join(texts) for texts in details["texts"]]
+    assert 94 <= reader_of(summarizer).length(read) <= 100
+    starts = [(place["document"], place["start"]) for place in details["sentences"]]
+    read_starts = []
+    for document, ranges in enumerate(details["read"]):
+        read_starts.extend((document, start) for start, _ in ranges)
+    assert starts == read_starts
+
+
 @pytest.mark.thorough
 def test_windows_are_summarized_and_then_their_summaries(summarizer, caplog):
     text = text_of(60)
@@ -180,6 +232,25 @@ def test_rounds_end_when_summaries_are_as_long_as_their_texts(summarizer):
     (reading,) = windows([text], ModelReader(summarizer, limit, halve_once), "en")
     assert len(reading.example) < len(text) * 0.6
     assert reading.details["rounds"] == 1
+
+
+def test_summaries_of_windows_may_be_truncated(summarizer):
+    text = text_of(60)
+
+    def halve_long(texts: list[str]) -> list[str]:
+        """The first halves of the texts if these are the whole document."""
+        if sum(map(len, texts)) > 0.9 * len(text):
+            return [part[: len(part) // 2] for part in texts]
+        return texts
+
+    reader = ModelReader(summarizer, 100, halve_long)
+    (reading,) = windows([text], reader, "en")
+    assert reading.details["rounds"] == 1
+    length = reader.length(reading.example)
+    assert length > 100
+    details = details_of(text, reader, length, None, reading)
+    assert details["read"] == [[0, len(text)]]
+    assert details["cut_tokens"] == details["source_tokens"] - details["read_tokens"] == length - 100
 
 
 @pytest.mark.thorough

@@ -124,7 +124,7 @@ def run(arguments: argparse.Namespace) -> None:
     summaries = _without_texts(files, documents, arguments.together)
     written_summaries = [summary for summary in summaries if summary.source]
     _summarize(summarizer, written_summaries, phrases, arguments)
-    for note in _notes(written_summaries, arguments):
+    for note in _notes(written_summaries, summarizer.source_limit, arguments):
         print_note(note)
     write_summaries("".join(_lines(summaries, arguments)), arguments.output)
 
@@ -177,36 +177,41 @@ def _summarize(
         summary.details = result["details"]
 
 
-def _notes(summaries: Sequence[_Summary], arguments: argparse.Namespace) -> Iterator[str]:
+def _notes(summaries: Sequence[_Summary], limit: int | None, arguments: argparse.Namespace) -> Iterator[str]:
     """Notes on empty and unfinished summaries, and on sources of which the model did not read everything.
 
     Args:
         summaries: the summaries that `_summarize` has made.
+        limit: the number of tokens that the model reads; None if it has no limit.
     """
     empty_summaries, unfinished_summaries = [], []
-    shares = []
+    extracted_shares, read_shares = [], []
+    has_stage = extracts(vars(arguments))
     for summary in summaries:
         if not summary.text.strip():
             empty_summaries.append(summary)
         if summary.details["finish_reason"] == "length":
             unfinished_summaries.append(summary)
         if summary.details["cut_tokens"]:
-            share = summary.details["read_tokens"] / summary.details["source_tokens"]
-            shares.append(f"{share:.0%} of {_files_of([summary])}")
+            read_tokens = summary.details["read_tokens"]
+            share = f"{read_tokens / summary.details['source_tokens']:.0%} of {_files_of([summary])}"
+            # A model that read as many tokens as it can may have truncated what the stage kept.
+            if has_stage and read_tokens != limit:
+                extracted_shares.append(share)
+            else:
+                read_shares.append(share)
     if empty_summaries:
         yield f"the model's summary of {_files_of(empty_summaries)} is empty: set --min_new_tokens for longer ones"
     if unfinished_summaries:
         files = _files_of(unfinished_summaries)
         yield f"the summary of {files} has the most tokens allowed: raise --max_new_tokens if it is cut off"
-    if not shares:
-        return
-    if extracts(vars(arguments)):
-        yield f"the extractive stage kept {shown(shares)}"
-        return
-    hint = ""
-    if arguments.long_documents == "truncate":
-        hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
-    yield f"too long for the model, which read only {shown(shares)}{hint}"
+    if extracted_shares:
+        yield f"the extractive stage kept {shown(extracted_shares)}"
+    if read_shares:
+        hint = ""
+        if arguments.long_documents == "truncate" and not has_stage:
+            hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
+        yield f"too long for the model, which read only {shown(read_shares)}{hint}"
 
 
 def _files_of(summaries: Sequence[_Summary]) -> str:

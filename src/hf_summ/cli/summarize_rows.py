@@ -260,9 +260,12 @@ def _notes_on_outcome(outcome: "Outcome", arguments: argparse.Namespace, plan: "
             "if summaries are cut off"
         )
     if outcome.cut:
-        cause = "too long for the model, which read"
-        if extracts(vars(arguments)):
-            cause = "shortened by the extractive stage, which kept"
+        has_stage = extracts(vars(arguments))
+        cause = "too long for the model, which"
+        if has_stage:
+            cause = "shortened by the extractive stage, and the model"
         # `source_tokens` counts the tokens of the cut rows only, of which each has at least one.
         read_share = 1 - outcome.cut_tokens / outcome.source_tokens
-        yield f"{outcome.cut:,} of these rows were {cause} {read_share:.0%} of their text"
+        yield f"{outcome.cut:,} of these rows were {cause} read {read_share:.0%} of their text"
+        if has_stage and outcome.full:
+            yield f"{outcome.full:,} of these rows were too long for the model, which read as many tokens as it can"

@@ -76,6 +76,7 @@ class Summary(NamedTuple):
         error: the reason why there is no summary; empty if there is one.
         note: what a reader of the summary should look at; empty if there is nothing.
         is_unfinished: whether the summary has the most tokens allowed. This is not written.
+        is_full: whether the model read as many tokens as it can. This is not written.
     """
 
     text: str | None
@@ -84,6 +85,7 @@ class Summary(NamedTuple):
     error: str = ""
     note: str = ""
     is_unfinished: bool = False
+    is_full: bool = False
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,9 @@ class Outcome:
         shards: number of shards. A run also counts the shards that earlier calls have written, but only in this count.
         rows: number of rows that were summarized, or that have the reason why there is no summary.
         failed: number of these rows without a summary.
-        cut: number of these rows whose documents were truncated.
-        source_tokens: number of tokens of the truncated documents.
+        cut: number of these rows whose documents were shortened or truncated.
+        full: number of the rows counted in `cut` of which the model read as many tokens as it can.
+        source_tokens: number of tokens of the documents of the rows counted in `cut`.
         cut_tokens: number of these tokens that were removed.
         empty: number of rows with an empty summary.
         unfinished: number of rows whose summary has the most tokens allowed, and may be cut off.
@@ -76,6 +77,7 @@ class Outcome:
     rows: int = 0
     failed: int = 0
     cut: int = 0
+    full: int = 0
     source_tokens: int = 0
     cut_tokens: int = 0
     empty: int = 0
@@ -100,6 +102,8 @@ def count_summaries(summaries: Sequence[Summary]) -> Outcome:
             outcome.unfinished += 1
         if summary.cut_tokens and summary.source_tokens:
             outcome.cut += 1
+            if summary.is_full:
+                outcome.full += 1
             outcome.source_tokens += summary.source_tokens
             outcome.cut_tokens += summary.cut_tokens
     return outcome
@@ -210,6 +214,7 @@ class ShardSummarizer:
                 details["cut_tokens"],
                 note=_note(example, record),
                 is_unfinished=details["finish_reason"] == "length",
+                is_full=details["read_tokens"] == self._summarizer.source_limit,
             )
 
     def _columns(self, examples: Sequence[Example]) -> dict[str, Any]:

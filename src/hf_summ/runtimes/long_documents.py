@@ -25,7 +25,7 @@ TokenCounts = Sequence[tuple[int, int]]
 # the fields of a summary, such as `summary_text`
 Record = dict[str, Any]
 # the pipeline's `details` of a summary by name
-Details = dict[str, object]
+Details = dict[str, Any]
 # the value of `long_documents` that cuts off what the model cannot read
 TRUNCATE = "truncate"
 # the largest number of rows that a warning lists
@@ -246,32 +246,35 @@ def details_of(
     Returns:
         `source_tokens`, `read_tokens` and `cut_tokens`: the total number of tokens, and the numbers read and not read.
         `read`: the [start, end) characters that were read, one list for each of several documents. Then the
-        shortener's entries.
+        shortener's entries. Windows read all characters; `cut_tokens` counts what is truncated of their summaries.
+        `sentences` lacks the sentences of which truncation leaves nothing.
     """
     read_tokens = length
     if reader.limit is not None:
         read_tokens = min(length, reader.limit)
     is_truncated = length > read_tokens
-    source_tokens = length
-    ranges = None
-    shortener_details = {}
-    if reading is not None:
-        source_tokens = reading.source_tokens
-        ranges = reading.ranges
-        shortener_details = reading.details
+    if reading is None:
+        reading = Reading(example, length)
+    source_tokens = reading.source_tokens
+    ranges = reading.ranges
+    shortener_details = dict(reading.details)
+    texts = texts_of(example)
+    shorter_texts = texts_of(reading.example)
+    ends = [len(text) for text in texts]
     if "windows" in shortener_details:
-        # windows read all tokens, in several passes
-        read_tokens = source_tokens
+        # windows read all tokens, in several passes, of which only the last may be truncated
+        read_tokens = source_tokens - (length - read_tokens)
+    elif is_truncated:
+        ends = reader.ends_of(shorter_texts, counts)
     if ranges is None:
-        texts = texts_of(example)
-        if is_truncated and not shortener_details:
-            ends = reader.ends_of(texts, counts)
-        else:
-            ends = [len(text) for text in texts]
-        ranges = []
-        for end in ends:
-            # nothing is read of a text that ends at 0
-            ranges.append([[0, end]] if end else [])
+        # nothing is read of a text that ends at 0
+        ranges = [[[0, end]] if end else [] for end in ends]
+    elif is_truncated:
+        read_ranges = []
+        for text, text_ranges, shorter_text, end in zip(texts, ranges, shorter_texts, ends, strict=True):
+            read_ranges.append(_ranges_of_start(text, text_ranges, shorter_text[:end]))
+        ranges = read_ranges
+        shortener_details["sentences"] = _read_sentences(shortener_details["sentences"], ranges)
     return {
         "source_tokens": source_tokens,
         "read_tokens": read_tokens,
@@ -279,6 +282,43 @@ def details_of(
         "read": ranges[0] if isinstance(example, str) else ranges,
         **shortener_details,
     }
+
+
+def _ranges_of_start(text: str, ranges: Sequence[Sequence[int]], start_text: str) -> list[list[int]]:
+    """The ranges of a text that the start of a shorter text comes from, which may have other white space.
+
+    Args:
+        text: the text.
+        ranges: the [start, end) characters of the text that the whole shorter text comes from.
+        start_text: the start of the shorter text.
+    """
+    # white space is not counted, as it may differ
+    remaining = len("".join(start_text.split()))
+    start_ranges = []
+    for start, end in ranges:
+        if not remaining:
+            break
+        position = start
+        while position < end and remaining:
+            if not text[position].isspace():
+                remaining -= 1
+            position += 1
+        start_ranges.append([start, position])
+    return start_ranges
+
+
+def _read_sentences(sentences: Sequence[Record], ranges: Sequence[Sequence[Sequence[int]]]) -> list[Record]:
+    """The sentences of an extract of which at least the start is read.
+
+    Args:
+        sentences: the `sentences` of the pipeline's `details`.
+        ranges: for each text the [start, end) characters that are read. A range starts where its sentence starts.
+    """
+    read_starts = set()
+    for document, text_ranges in enumerate(ranges):
+        for start, _ in text_ranges:
+            read_starts.add((document, start))
+    return [sentence for sentence in sentences if (sentence.get("document", 0), sentence["start"]) in read_starts]
 
 
 def in_chunks(items: Iterator[Item], size: int) -> Iterator[list[Item]]:

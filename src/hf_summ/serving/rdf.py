@@ -77,7 +77,7 @@ def read_contexts(turtle: str, base: str) -> dict[str, str]:
 
 
 def as_turtle(documents: Sequence[str], results: Sequence[SummaryRecord], uris: Sequence[str] = ()) -> bytes:
-    """Write documents, their summaries, and the sentences that were extracted for the model, in Turtle.
+    """Write documents, their summaries, and the extracted sentences that the model read, in Turtle.
 
     A document and its summary each are a `nif:Context`. Extracted sentences refer to the context of their document.
     Offsets count Unicode characters from 0, and the end of a span is exclusive. A summary is named by a URN, which

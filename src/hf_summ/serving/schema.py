@@ -42,7 +42,7 @@ class Details(TypedDict, total=False):
     """What the pipeline read of a document, as far as the service reads it.
 
     `cut_tokens` is the number of tokens that were not read. `sentences` has the sentences that were extracted for the
-    model, if the document was shortened.
+    model and read, if the document was shortened.
     """
 
     cut_tokens: int
