@@ -434,3 +434,35 @@ def test_summary_with_the_most_tokens_allowed_says_so(tiny_tokenizer, model_type
     assert reasons(min_new_tokens=3, batch_size=3) == ["length", "stop", "length"]
     assert reasons(min_new_tokens=3, max_length=4) == ["length", "stop", "length"]
     assert reasons(sequence_bias=[[[end], 1e4]]) == ["stop", "stop", "stop"]
+
+
+# max_time ends a search before the most tokens allowed
+@pytest.mark.parametrize("kind", ["bart", "gdlf", "onnx"])
+def test_summary_that_the_time_cuts_off_says_so(tiny_tokenizer, kind):
+    if kind == "bart":
+        model = foreign(kind, tiny_tokenizer)
+        # it is no earlier end
+        model.generation_config.forced_eos_token_id = tiny_tokenizer.eos_token_id
+        pipe = pipeline("summarization", model=model, tokenizer=tiny_tokenizer)
+    elif kind == "gdlf":
+        model, processor = build_with_processor(GDLF, tiny_tokenizer)
+        pipe = pipeline("summarization", model=model, processor=processor)
+    else:
+        pipe = OnnxSummarizer(hf_summ.bundled_model(), whole_sentences=False)
+
+    def reasons(**settings) -> list[str]:
+        settings = {"max_new_tokens": 60, "batch_size": 3, "return_details": True, **settings}
+        records = pipe([LONG, "", SENTENCES[0]], **settings)
+        return [record["details"]["finish_reason"] for record in records]
+
+    for number in (1, 3):
+        assert reasons(num_beams=number, min_new_tokens=10, max_time=1e-9) == ["length", "stop", "length"]
+        if kind != "onnx":
+            end = pipe.tokenizer.eos_token_id
+            settings = {"num_beams": number, "sequence_bias": [[[end], 1e4]]}
+            assert reasons(**settings, max_time=100) == ["stop", "stop", "stop"]
+    if kind == "gdlf":
+        # there, `whole_sentences` and `max_time` exclude each other
+        return
+    # no time cuts a choice among whole sentences
+    assert reasons(whole_sentences=True, num_beams=1, max_new_tokens=200, max_time=1e-9) == ["stop", "stop", "stop"]

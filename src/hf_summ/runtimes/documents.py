@@ -454,10 +454,8 @@ class DocumentSummarizer:
             for record, text in zip(records, texts, strict=True):
                 record["summary_text"] = text.strip()
         if "details" in note:
-            ends = note["ends"]
             for record, token_ids in zip(records, sequences, strict=True):
-                is_full = len(token_ids) > ends.max_tokens
-                is_cut = is_full and int(token_ids[ends.max_tokens]) not in ends.end_ids
+                is_cut = not note["blank"] and note["ends"].cuts_off(token_ids)
                 finish_reason = "length" if is_cut else "stop"
                 record["details"] = {**note["details"], "finish_reason": finish_reason}
         return records
@@ -487,12 +485,15 @@ def ends_of(settings: Settings) -> SummaryEnds:
     max_tokens = settings.get("max_new_tokens")
     if not max_tokens:
         max_tokens = (settings.get("max_length") or _MAX_LENGTH) - 1
+    eos_token_ids = settings.get("eos_token_id")
+    if not isinstance(eos_token_ids, list):
+        eos_token_ids = [eos_token_ids]
     end_ids = {settings.get("pad_token_id")}
     # a forced end token may end a summary in mid-sentence
     if settings.get("forced_eos_token_id") is None:
-        eos_token_id = settings.get("eos_token_id")
-        if isinstance(eos_token_id, list):
-            end_ids.update(eos_token_id)
-        else:
-            end_ids.add(eos_token_id)
-    return SummaryEnds(max_tokens, frozenset(end_ids))
+        end_ids.update(eos_token_ids)
+    early_end_ids = None
+    # a choice among whole sentences ignores the time
+    if settings.get("max_time") is not None and not settings.get("whole_sentences"):
+        early_end_ids = frozenset(eos_token_ids)
+    return SummaryEnds(max_tokens, frozenset(end_ids), early_end_ids)

@@ -56,10 +56,21 @@ class SummaryEnds:
     Args:
         max_tokens: the largest number of tokens after the first one.
         end_ids: the ids that the last of that many tokens may have in a complete summary.
+        early_end_ids: the ids of which a shorter summary has one if it is complete; None if every shorter one is.
     """
 
     max_tokens: int
     end_ids: frozenset[int | None]
+    early_end_ids: frozenset[int | None] | None = None
+
+    def cuts_off(self, token_ids: Sequence[int]) -> bool:
+        """Whether a summary may be cut off, given its ids (L,) with the first one, padded on the right."""
+        if len(token_ids) > self.max_tokens:
+            return int(token_ids[self.max_tokens]) not in self.end_ids
+        if self.early_end_ids is None:
+            return False
+        written_ids = [int(token_id) for token_id in token_ids[1:]]
+        return self.early_end_ids.isdisjoint(written_ids)
 
 
 class Note(TypedDict):
