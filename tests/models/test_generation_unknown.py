@@ -170,6 +170,31 @@ def test_ideographs_come_back_without_spaces(document, places, text):
     assert processor.batch_decode([ids], documents=[document]) == [text]
 
 
+# Documents whose letters, signs and ideographs a vocabulary of the units lacks, but for some.
+CASES_OF_WHOLE_DOCUMENTS = [
+    ("characters", "the pokémon, the naïve café"),
+    ("characters", "한국말 한국"),
+    # vowel signs and accents are separate characters here
+    ("characters", "สวัสดี น้ำ बच्चा"),
+    ("characters", "桥pokémon大，龘％龘"),
+    ("words", "the bridge: 5€ the"),
+    ("words", "上，x，龘％龘"),
+    ("ideographs", "桥pokémon大，龘％龘，the 5€"),
+]
+
+
+@pytest.mark.parametrize(("units", "document"), CASES_OF_WHOLE_DOCUMENTS)
+def test_a_copy_of_a_whole_document_has_its_spaces_alone(units, document):
+    tokenizer = fit_vocabulary(KNOWN, units=units, min_frequency=1, show_progress=False)
+    processor = DrgdProcessor(tokenizer)
+    ids = processor(document)["input_ids"]
+    for position, token in enumerate(ids):
+        if token == tokenizer.unk_token_id:
+            ids[position] = FIRST_POINTER + position
+    assert max(ids) > FIRST_POINTER
+    assert processor.batch_decode([ids], skip_special_tokens=True, documents=[document]) == [document]
+
+
 def test_words_come_back_from_washed_texts():
     tokenizer = fit_vocabulary(KNOWN, units="ideographs", min_frequency=1, show_progress=False)
     processor = DrgdProcessor(tokenizer, washing="lcsts")

@@ -43,6 +43,8 @@ _UNSPACED = 6
 # Persian and Indian scripts join letters, or keep them apart, by these characters.
 _JOINERS = ("\u200c", "\u200d")
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
+# What precedes a word in a document: white space, or an ideograph before a letter, as ideographs are separate words.
+_BEFORE_WORD = re.compile(rf"\s|[{IDEOGRAPHS}](?=\w)")
 # The number of pointers of a word table is a multiple of this number, so that sources of similar lengths share a table.
 _POINTERS_AT_ONCE = 512
 # In UTF-8, the first byte of an ideograph, and the later bytes of any character. A token may be one of these bytes.
@@ -322,7 +324,7 @@ class PointedWord(NamedTuple):
 
     Attributes:
         text: the word.
-        opens_word: False if the word continues the word before without a space, as after a hyphen or in Chinese.
+        opens_word: whether a space may precede the word; False directly after a letter or a mark, such as a hyphen.
     """
 
     text: str
@@ -332,30 +334,27 @@ class PointedWord(NamedTuple):
 def pointed_words(
     document: str, offsets: Sequence[tuple[int, int]], ids: Sequence[int], start: int = 0
 ) -> dict[int, PointedWord]:
-    """The words of a document to which pointers among the ids of a summary point.
+    """Pointer among the ids of a summary -> the word of a document to which it points.
 
     Args:
         document: the text.
         offsets: the [start, end) characters of each token of the document in the source.
         ids: the ids of the summary; ids that are no pointers, and pointers to other documents, are skipped.
         start: the position in the source of the document's first token.
-
-    Returns:
-        Pointer -> the word to which it points.
     """
     words = {}
+    next_begins = [begin for begin, _ in offsets[1:]] + [len(document)]
     first = FIRST_POINTER + start
     for token in ids:
         if first <= token < first + len(offsets):
             begin, end = offsets[token - first]
-            # Tokenizers that compose characters leave out the accents after the last character.
-            while end < len(document) and combining(document[end]):
+            # Tokenizers that compose characters leave out the accents after the last character. Other accents may be
+            # separate tokens.
+            while end < next_begins[token - first] and combining(document[end]):
                 end += 1
             text = document[begin:end]
             word_start = end - len(text.lstrip())
-            before = document[word_start - 1 : word_start]
-            # A word directly after a letter belongs to a script without spaces.
-            opens_word = not before or before.isspace() or before.isalnum()
+            opens_word = word_start == 0 or _BEFORE_WORD.match(document, word_start - 1) is not None
             words[token] = PointedWord(text.strip(), opens_word)
     return words
 
