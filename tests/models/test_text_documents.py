@@ -152,3 +152,7 @@ def test_pointers_are_looked_up_in_each_document():
     # three words of each are left, with the separator between them
     assert processor.batch_decode([pointers], documents=[documents]) == ["Ana Lopez opened Ben closed it"]
     assert processor.batch_decode([pointers[:2]], documents=["Carla Diaz"]) == ["Carla Diaz"]
+    # with another length, other words have these positions
+    longer_row = processor([documents], max_length=10)["input_ids"][0]
+    pointers = [FIRST_POINTER + longer_row.index(processor.separator_token_id) + place for place in (1, 2)]
+    assert processor.batch_decode([pointers], documents=[documents], max_length=10) == ["Ben closed"]

@@ -14,7 +14,9 @@ from transformers import (
     pipeline,
 )
 
+from hf_summ import SummarizationPipeline
 from hf_summ.data import fit_vocabulary
+from hf_summ.models import pipeline_summarization
 from hf_summ.models.text_documents import FIRST_POINTER
 from tests.conftest import save
 from tests.models.architectures import (
@@ -219,6 +221,34 @@ def test_a_plain_tokenizer_of_words_is_enough():
     assert processor.batch_decode(written, documents=[document]) == ["Mayor Zorblax opened Quuxville"]
     inputs = processor(document, return_tensors="pt", **PHRASES)
     model.generate(**inputs, no_repeat_word_ngram_size=2, tokenizer=processor)
+
+
+# A row of several documents is as long as the model's positions, or has all tokens if nothing is truncated.
+CASES_OF_ROWS = [
+    (SummarizationPipeline, {}, 10),
+    (pipeline_summarization.SummarizationPipeline, {"truncation": False}, 18),
+]
+
+
+@pytest.mark.parametrize(("pipeline_class", "settings", "length"), CASES_OF_ROWS)
+def test_pipelines_look_pointers_up_in_the_row_that_the_model_reads(pipeline_class, settings, length):
+    model, processor = build_with_processor(SAGCOPY, fitted_tokenizer(), max_source_length=14)
+    model.config.max_positions = length
+    copy_always(model)
+    # eight words in each, a separator between them, and the end
+    documents = ["Zoe Ben Carla Diaz Eli Flo Gus Hoa", "Ida Jon Kim Lea Mia Noe Oto Pia"]
+    search = {"min_new_tokens": 8, "max_new_tokens": 8, "no_repeat_ngram_size": 1, "num_beams": 1}
+    inputs = processor([documents], max_length=length, return_tensors="pt")
+    assert inputs["input_ids"].shape == (1, length)
+    ids = model.generate(**inputs, **search, tokenizer=processor)[0].tolist()
+    first, second = [document.split()[: length // 2 - 1] for document in documents]
+    row = [*first, "<sep>", *second]
+    words = [row[token - FIRST_POINTER] for token in ids if token >= FIRST_POINTER]
+    assert set(words) & set(second)
+    summarizer = pipeline_class(model, processor=processor)
+    for batch_size in (1, 2):
+        results = summarizer([documents, documents], batch_size=batch_size, **settings, **search)
+        assert [record["summary_text"] for record in results] == [" ".join(words)] * 2
 
 
 def toy_rows(number, seed):

@@ -67,15 +67,17 @@ class SummarizationPipeline(Pipeline):
         del inputs["document_lengths"], inputs["kept_lengths"]
         if length > kept:
             logger.warning(f"the document has {length} tokens, but the model reads {kept}: the others were truncated")
-        return {**inputs, "document": document}
+        return {**inputs, "document": document, "row_length": kept}
 
     def _forward(self, inputs, **generate):
         inputs = dict(inputs)
         document = inputs.pop("document")
+        row_length = inputs.pop("row_length")
         settings = self._prepare_generate_kwargs(generate, return_dict_in_generate=False)
         sequences = self.model.generate(**inputs, tokenizer=self.tokenizer, **settings)
         documents = len(inputs["input_ids"])
-        return {"sequences": sequences.view(documents, -1, sequences.shape[-1]), "document": document}
+        sequences = sequences.view(documents, -1, sequences.shape[-1])
+        return {"sequences": sequences, "document": document, "row_length": row_length}
 
     def postprocess(self, outputs, clean_up_tokenization_spaces=None):
         document = outputs["document"]
@@ -85,6 +87,7 @@ class SummarizationPipeline(Pipeline):
             sequences,
             skip_special_tokens=True,
             documents=[document],
+            max_length=outputs["row_length"],
             clean_up_tokenization_spaces=clean_up_tokenization_spaces,
         )
         texts = self.processor.restore(texts, [document])

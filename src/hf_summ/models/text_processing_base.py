@@ -252,6 +252,7 @@ class TextProcessor:
         sequences,
         skip_special_tokens: bool = False,
         documents: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        max_length: int | None = None,
         **kwargs,
     ) -> list[str]:
         """Decode the ids of summaries to texts.
@@ -262,6 +263,7 @@ class TextProcessor:
             skip_special_tokens: whether to omit special tokens.
             documents: for each example, its text or the list of its documents. Every example has the same number of
                 summaries, one after another. Without `documents`, pointers are omitted.
+            max_length: the number of ids to which the rows of documents were truncated; by default the processor's.
             kwargs: as for the tokenizer's `batch_decode`.
 
         Raises:
@@ -284,16 +286,21 @@ class TextProcessor:
         for index, row in enumerate(rows):
             ids = [int(token) for token in row]
             if max(ids, default=0) >= FIRST_POINTER:
-                words = self._pointed_words(documents[index // number], ids)
+                words = self._pointed_words(documents[index // number], ids, max_length or self.max_source_length)
                 texts[index] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
         return texts
 
-    def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, PointedWord]:
-        """Pointer among `ids` -> the word to which it points, in a document or in several documents of one example."""
+    def _pointed_words(
+        self, document: str | Sequence[str], ids: list[int], length: int | None
+    ) -> dict[int, PointedWord]:
+        """Pointer among `ids` -> the word to which it points, in a document or in several documents of one example.
+
+        Args:
+            length: the number of ids to which the row of several documents was truncated; None for the whole row.
+        """
         # A pointer is a position in the row that the model read. Several documents share the maximum length, so their
         # truncation moves the tokens of all but the first document. Truncation moves no token of a single document,
         # which may have been read with any length.
-        length = self.max_source_length
         if isinstance(document, str) or len(document) == 1:
             length = None
         (source,) = self.read_sources([document], length, with_offsets=True)

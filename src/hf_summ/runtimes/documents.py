@@ -445,6 +445,7 @@ class DocumentSummarizer:
             settings: Settings = {"clean_up_tokenization_spaces": clean_up_tokenization_spaces}
             if example.pointed is not None:
                 settings["documents"] = [example.pointed]
+                settings["max_length"] = self.source_limit
             decoder = self.processor or self.tokenizer
             texts = decoder.batch_decode(sequences, skip_special_tokens=True, **settings)
             if "candidates" in note:
