@@ -201,6 +201,11 @@ def test_users_phrases_have_their_values(tiny_tokenizer, caplog):
     assert spans(row) == [("Ana Lopez", 2.0), ("ANA LOPEZ", 2.0), ("new-bridge", -0.5)]
     # a list has the value 1; stop words and the whole text are phrases like any other
     assert spans(processor(text, phrases=["the", text])) == [("the", 1.0), ("the", 1.0), (text, 1.0)]
+    # the column of a single text has JSON, as a longer column
+    for json_text, value in (('{"new bridge": -0.5}', -0.5), (' ["new bridge"]', 1.0)):
+        assert spans(processor(text, phrases=[json_text])) == [("new-bridge", value)]
+        rows = processor([text, text], phrases=[json_text] * 2)
+        assert rows["phrase_values"] == [[value], [value]]
     # none at all, and those that are found
     rows = processor([text, text], phrases=[{}, None])
     assert rows["phrase_starts"][0] == []

@@ -7,6 +7,8 @@ from transformers import pipeline
 
 from hf_summ.extractive import ExtractiveSettings, extract
 from hf_summ.models.text_documents import FIRST_POINTER
+from hf_summ.runtimes.examples import Example
+from hf_summ.training.rows.preparing import encode
 from hf_summ.votes import make_sheets
 from tests.conftest import SENTENCES
 from tests.models.architectures import DRGD, HIGHLIGHT_TRANSFORMER, build_with_processor
@@ -47,6 +49,20 @@ def test_phrases_steer_their_document(tiny_tokenizer):
     pipe.read = recording_read
     pipe(documents, phrases=shuffled(phrases))
     assert read_phrases == phrases
+
+
+# a column of a CSV file
+def test_phrases_in_json_are_read_as_in_training(tiny_tokenizer):
+    model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tiny_tokenizer)
+    pipe = pipeline("summarization", model=model, tokenizer=processor)
+    phrase = SENTENCES[0].split()[0]
+    column = pd.Series([f'{{"{phrase}": 2.5}}'])
+    rows = {"document": SENTENCES[:1], "summary": SENTENCES[:1], "phrases": column.tolist()}
+    trained = encode(rows, processor, (50, 20), "")
+    assert trained["phrase_values"] == [[2.5]]
+    assert processor(SENTENCES[:1], phrases=column)["phrase_values"] == [[2.5]]
+    example = Example(SENTENCES[0], {"phrases": column[0]})
+    assert pipe.read(example).inputs["phrase_values"] == [2.5]
 
 
 def test_unknown_words_are_those_of_their_document(tiny_tokenizer):

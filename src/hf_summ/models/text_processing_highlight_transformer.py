@@ -401,13 +401,19 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
 def _are_of_one_example(phrases: Any, number: int) -> bool:
     """Whether `phrases` are the phrases of a single example, not a list with an entry for each of `number` examples.
 
+    A list of a single text is a list of phrases, unless the text begins like JSON.
+
     Raises:
         TypeError: they are neither a list nor a mapping nor a text.
     """
     if isinstance(phrases, (str, Mapping)):
         return True
     check_list("phrases", phrases)
-    return number == 1 and len(phrases) > 0 and all(isinstance(phrase, str) for phrase in phrases)
+    texts = list(phrases)
+    if number != 1 or not texts or not all(isinstance(text, str) for text in texts):
+        return False
+    is_json = len(texts) == 1 and texts[0].lstrip().startswith(("{", "["))
+    return not is_json
 
 
 def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
