@@ -6,12 +6,15 @@ import dataclasses
 import pytest
 import torch
 from datasets.fingerprint import Hasher
+from safetensors.torch import load_file, save_file
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, AutoTokenizer, GenerationConfig, pipeline
 from transformers.utils.logging import get_logger
 
 from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
 from hf_summ.cli import main
+from hf_summ.training.arguments import DataArguments, GenerationArguments, LoraArguments
+from hf_summ.training.model import build
 from tests.conftest import SENTENCES, save
 from tests.data.files import change_json
 from tests.models.architectures import (
@@ -19,6 +22,7 @@ from tests.models.architectures import (
     COPY_TRANSFORMER_BERT,
     DRGD,
     GDLF,
+    GDLF_COPY,
     HIGHLIGHT_TRANSFORMER,
     POINTER_GENERATOR,
     SAGCOPY,
@@ -207,6 +211,54 @@ def test_a_folder_with_the_tokenizer_alone_is_noted(tiny_tokenizer, tmp_path, ca
     assert type(AutoProcessor.from_pretrained(folder)) is architecture.processor_class
     assert type(pipeline("summarization", model=folder).processor) is architecture.processor_class
     assert "has no processor_config.json" in caplog.text
+
+
+# the same report, of a trainer's adapter
+def test_an_adapter_with_the_tokenizer_alone_has_the_settings_of_its_base(tiny_tokenizer, tmp_path, caplog):
+    peft = pytest.importorskip("peft")
+    model, processor = build_with_processor(GDLF_COPY, copy.deepcopy(tiny_tokenizer), max_source_length=8)
+    base = save(tmp_path / "base", model, processor)
+    processor.tokenizer.add_tokens(["<first>"])
+    adapted = AutoModelForSeq2SeqLM.from_pretrained(base)
+    adapted.resize_token_embeddings(len(processor.tokenizer))
+    adapted = peft.get_peft_model(adapted, peft.LoraConfig(task_type="SEQ_2_SEQ_LM"))
+    folder = save(tmp_path / "adapter", adapted, processor.tokenizer)
+
+    def processors() -> list:
+        """The processors of the pipeline and of training."""
+        start = ModelArguments(model_name_or_path=folder)
+        built = build(start, LoraArguments(), DataArguments(), GenerationArguments(), is_trainable=False)
+        return [pipeline("summarization", model=folder).processor, built.processor]
+
+    for loaded in processors():
+        assert (loaded.max_source_length, loaded.tags) == (8, "none")
+        assert len(loaded.tokenizer) == len(tiny_tokenizer) + 1
+    assert "processor_config.json" not in caplog.text
+    (tmp_path / "base" / "processor_config.json").unlink()
+    assert pipeline("summarization", model=folder).processor.tags == "pos"
+    message = f"neither {folder} nor {base} has a processor_config.json, so GdlfProcessor has its default settings"
+    assert message in caplog.text
+
+
+def test_weights_that_neither_an_adapter_nor_its_base_has_are_named(tiny_tokenizer, tmp_path):
+    peft = pytest.importorskip("peft")
+    model, processor = build_with_processor(GDLF_COPY, tiny_tokenizer)
+    base = save(tmp_path / "base", model, processor)
+    folders = {}
+    for module in ("copy_gate", "lm_head"):
+        config = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", modules_to_save=[module])
+        adapted = peft.get_peft_model(AutoModelForSeq2SeqLM.from_pretrained(base), config)
+        folders[module] = save(tmp_path / module, adapted)
+    weights_file = tmp_path / "base" / "model.safetensors"
+    weights = load_file(weights_file)
+    del weights["copy_gate.weight"], weights["copy_gate.bias"]
+    save_file(weights, weights_file, metadata={"format": "pt"})
+    assert pipeline("summarization", model=folders["copy_gate"])(SENTENCES[0], max_new_tokens=2)
+    for folder in (base, folders["lm_head"]):
+        with pytest.raises(
+            ValueError, match=f"^{base} has no weights for copy_gate.bias .2 are missing.: copy it again"
+        ):
+            pipeline("summarization", model=folder)
 
 
 # in transformers 5, AutoTokenizer makes a tokenizer without words if a folder has none

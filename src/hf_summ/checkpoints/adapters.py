@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from transformers.utils import (
     ADAPTER_CONFIG_NAME,
     CONFIG_NAME,
     GENERATION_CONFIG_NAME,
+    PROCESSOR_NAME,
     cached_file,
     find_adapter_config_file,
 )
@@ -36,6 +38,8 @@ from hf_summ.runtimes.folders import load_exported
 
 if TYPE_CHECKING:
     from peft import PeftModel
+
+logger = logging.getLogger(__name__)
 
 # While transformers loads a model, it replaces functions of torch. Without this lock, several threads that load models
 # at once could leave weights unset.
@@ -70,7 +74,7 @@ class Adapter:
     @property
     def with_tokenizer(self) -> ModelArguments:
         """The arguments that name the checkpoint with the processor or tokenizer: the adapter or its base."""
-        for name in ("processor_config.json", "tokenizer_config.json"):
+        for name in (PROCESSOR_NAME, "tokenizer_config.json"):
             if _file(self.start, name) is not None:
                 return self.start
         return self.base
@@ -79,6 +83,34 @@ class Adapter:
     def name(self) -> str:
         """The adapter's folder or repository."""
         return str(self.start.model_name_or_path)
+
+    def load_processor(self, config: PreTrainedConfig) -> Processor:
+        """The processor or tokenizer that was saved with the adapter or, without one, that of the base.
+
+        If only a tokenizer was saved with the adapter, as plain trainers do, the processor has the settings of the
+        base's processor.
+
+        Args:
+            config: the configuration of the adapted model.
+
+        Raises:
+            ValueError: as the function `load_processor`.
+        """
+        processor = load_processor(self.with_tokenizer, config)
+        has_tokenizer_alone = self.with_tokenizer is self.start and _file(self.start, PROCESSOR_NAME) is None
+        # A bare tokenizer, of an architecture without processor, has no such settings.
+        if not has_tokenizer_alone or not hasattr(processor, "tokenizer"):
+            return processor
+        base_name = self.base.model_name_or_path
+        if _file(self.base, PROCESSOR_NAME) is None:
+            logger.warning(
+                f"neither {self.name} nor {base_name} has a {PROCESSOR_NAME}, so {type(processor).__name__} has its "
+                "default settings: save the processor there if the model was trained with others"
+            )
+            return processor
+        base_processor = load_processor(self.base, config)
+        base_processor.tokenizer = processor.tokenizer
+        return base_processor
 
     def generation_config(self) -> GenerationConfig | None:
         """The adapted model's generation settings, if they were saved with the adapter."""
@@ -230,21 +262,31 @@ def import_peft(feature: str) -> ModuleType:
     return import_extra("peft", f"{feature}: needs PEFT", "lora")
 
 
-def _loading_problem(loaded: Mapping[str, Collection[str]], tied: Collection[str]) -> str | None:
+def _loading_problem(loaded: Mapping[str, Collection[str]], replaced: Collection[str]) -> str | None:
     """Describe missing or unused weights in transformers' loading info; None if there are none.
 
     Args:
         loaded: the loading info. Its `missing_keys` are the names of weights that the checkpoint lacks, and its
             `unexpected_keys` the names of weights that the model lacks.
-        tied: names of weights that are loaded under another name, and are therefore no problem.
+        replaced: names of weights that are loaded under another name or from an adapter, and are therefore no problem.
     """
-    missing = set(loaded["missing_keys"]).difference(tied)
+    missing = set(loaded["missing_keys"]).difference(replaced)
     if missing:
         return f"has no weights for {min(missing)} ({len(missing)} are missing)"
-    unused = set(loaded["unexpected_keys"]).difference(tied)
+    unused = set(loaded["unexpected_keys"]).difference(replaced)
     if unused:
         return f"has unused weights for {min(unused)} ({len(unused)} are unused)"
     return None
+
+
+def _names_of_saved_weights(model: PreTrainedModel) -> list[str]:
+    """The names of the model's weights in place of which its adapter has whole ones, as PEFT's `modules_to_save`."""
+    names = []
+    for module_name, module in model.named_modules():
+        if hasattr(module, "modules_to_save"):
+            for name in module.original_module.state_dict():
+                names.append(f"{module_name}.{name}")
+    return names
 
 
 class AutoModelForSummarization(AutoModelForSeq2SeqLM):
@@ -258,8 +300,8 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         """Load a model, an adapter on its base model, or exported graphs by name.
 
         The model of an adapter has the attribute `adapter_name`, and `adapter_processor` if the adapter has a
-        processor. A model of our architectures has the attribute `weights_problem`, which describes missing or unused
-        weights, or is None.
+        processor or a tokenizer. A model of our architectures has the attribute `weights_problem`, which describes
+        missing or unused weights, or is None. Weights that the adapter has are not missing in its base.
 
         Raises:
             UnusableAdapterError: the adapter lacks weights, or does not fit its base.
@@ -315,16 +357,20 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
             UnusableAdapterError: the adapter lacks weights, or does not fit its base.
         """
         kwargs["revision"] = adapter.base.model_revision
-        model = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
+        kwargs["output_loading_info"] = True
+        model, loaded = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
         processor = None
         if adapter.with_tokenizer is adapter.start:
-            processor = load_processor(adapter.start, model.config)
+            processor = adapter.load_processor(model.config)
             adapter.add_tokens(model, processor)
         # The adapter is loaded by PEFT, as transformers would lose weights, such as the magnitudes of DoRA.
         try:
             adapted = adapter.load(model, is_trainable=False)
         except ValueError as error:
             raise UnusableAdapterError(str(error)) from error
+        if hasattr(model, "hub_settings"):
+            replaced = [*model.all_tied_weights_keys, *_names_of_saved_weights(model)]
+            model.weights_problem = _loading_problem(loaded, replaced)
         if adapted.active_peft_config.is_prompt_learning:
             model = adapted
         else:

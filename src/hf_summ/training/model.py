@@ -71,14 +71,13 @@ def build(
     start = _with_folders(start)
     adapter = find_adapter(start)
     _check_lora(lora, start, adapter)
-    # the arguments that name the model without its adapter, and those that name its processor
-    base = start
-    processor_source = start
-    if adapter is not None:
-        base = adapter.base
-        processor_source = adapter.with_tokenizer
+    # the arguments that name the model without its adapter
+    base = start if adapter is None else adapter.base
     config = load_config(base)
-    processor = load_processor(processor_source, config)
+    if adapter is None:
+        processor = load_processor(start, config)
+    else:
+        processor = adapter.load_processor(config)
     _settle_processor(data, processor, config)
     model = build_base_model(config, processor, base)
     if adapter is not None:
