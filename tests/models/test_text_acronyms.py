@@ -2,6 +2,7 @@
 
 import pytest
 
+from hf_summ.models.generation_sentences import candidates_of
 from hf_summ.models.text_acronyms import long_forms_of, with_long_forms
 from hf_summ.models.text_sentences import sentence_candidates
 
@@ -92,3 +93,15 @@ def test_candidates_of_a_text_explain_their_acronyms():
     expected = ["Rivers hold mutual information on sand.", "We raise mutual information (MI) by a new map."]
     candidates = list(sentence_candidates(text))
     assert [candidate for candidate in expected if candidate in candidates] == expected
+
+
+def test_acronyms_are_spelled_out_only_where_the_sentence_fits(tiny_tokenizer):
+    text = "Rivers hold mutual information (MI) on sand. We raise MI by a new map."
+    limit = len(tiny_tokenizer("We raise MI by a new map.")["input_ids"]) + 1
+    arguments = {"tokenizer": tiny_tokenizer, "end_id": 2, "special_tokens": False}
+    for most_tokens, expected in (
+        (limit, "We raise MI by a new map."),
+        (99, "We raise mutual information (MI) by a new map."),
+    ):
+        candidates = candidates_of(text, most_tokens=most_tokens, **arguments)
+        assert expected in [candidate.text for candidate in candidates]

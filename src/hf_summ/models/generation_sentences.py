@@ -46,7 +46,12 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
         most_tokens: the largest number of tokens, including the end token.
         special_tokens: whether summaries have the special tokens that the tokenizer adds, as in BART.
     """
-    merits = sentence_candidates(text)
+
+    def fits(sentence: str) -> bool:
+        (ids,) = tokenizer([sentence], add_special_tokens=special_tokens)["input_ids"]
+        return len(ids) < most_tokens
+
+    merits = sentence_candidates(text, fits)
     sentences = list(merits)
     rows = tokenizer(sentences, add_special_tokens=special_tokens)["input_ids"]
     candidates = []

@@ -8,17 +8,16 @@ a pattern here.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, combinations, product
 
 import numpy as np
 
 from .text_acronyms import long_forms_of, with_long_forms
 
-# the least and the largest number of words of a candidate
+# the least and the largest number of words of a candidate, and the largest one of a pair
 _MIN_WORDS, _MAX_WORDS = 6, 50
-# the largest number of words of a pair, or of a candidate in which acronyms are spelled out
-_MAX_WORDS_MADE = 40
+_MAX_WORDS_OF_PAIR = 40
 # clauses are cut only where they begin before this character
 _MAX_CHARACTERS = 1000
 # the least number of words of a form without its last clauses, as shorter ones say too little
@@ -241,7 +240,7 @@ _ALSO = re.compile(r"^((?:\w+ )?\w+) also ")
 _NAME = re.compile(r"\w+[A-Z][\w-]*")
 _WORD = re.compile(r"[\w-]+")
 # what a part of a pair must not have: clauses that take no further one, items of a list, and notices of published code
-_NO_PART = re.compile(r"[;:?!–—]|--|\s-\s|\([a-z]\)|\b(?:first|second|third|code)\b", re.I)
+_NO_PART = re.compile(r"[;:?!–—]|--|\s-\s|\([a-z]\)|\b(?:first|second|third|code|released|available)\b", re.I)
 
 # a word of at least four letters, as shorter ones are mostly function words
 _LONG_WORD = re.compile(r"[^\W\d_][\w-]{3,}")
@@ -249,7 +248,11 @@ _LONG_WORD = re.compile(r"[^\W\d_][\w-]{3,}")
 _AUTHORS = re.compile(rf"\b(?:[Ww]e|[Oo]ur|I|[Tt]his {_PAPER}|[Tt]he (?:authors|paper))\b")
 
 
-def sentence_candidates(text: str) -> dict[str, float]:
+def _has_few_words(sentence: str) -> bool:
+    return len(sentence.split()) <= _MAX_WORDS
+
+
+def sentence_candidates(text: str, fits: Callable[[str], bool] = _has_few_words) -> dict[str, float]:
     """The sentences of a text, their shorter forms and their pairs, each with its merit.
 
     The merit is what speaks for a sentence besides a model's probability. It is the weighted sum of `reasons_of`, and
@@ -259,6 +262,10 @@ def sentence_candidates(text: str) -> dict[str, float]:
     elsewhere is spelled out. Sentences that need the sentence
     before, such as "It ...", are left out if there are others. If no sentence has a suitable length and closed
     brackets, all are given.
+
+    Args:
+        text: the document.
+        fits: whether a sentence is short enough. Acronyms are spelled out only in sentences that fit.
     """
     text = _readable(text)
     sentences = _sentences(text) or [_finished(text)]
@@ -276,8 +283,9 @@ def sentence_candidates(text: str) -> dict[str, float]:
     candidates = []
     for candidate in distinct:
         spelled_out = with_long_forms(candidate, long_forms)
-        is_short = len(spelled_out.split()) <= _MAX_WORDS_MADE
-        candidates.append(spelled_out if is_short else candidate)
+        if spelled_out != candidate and not fits(spelled_out):
+            spelled_out = candidate
+        candidates.append(spelled_out)
     merits = reasons_of(candidates, text) @ np.array(MERITS)
     return dict(zip(candidates, merits.tolist(), strict=True))
 
@@ -331,7 +339,7 @@ def _pairs(forms: Sequence[Sequence[str]]) -> Iterator[str]:
         are_neighbors = second_index == first_index + 1
         for first, second in product(parts[first_index], parts[second_index]):
             pair = _pair(first, second, are_neighbors)
-            if pair is not None and len(pair.split()) <= _MAX_WORDS_MADE:
+            if pair is not None and len(pair.split()) <= _MAX_WORDS_OF_PAIR:
                 yield pair
 
 
