@@ -19,7 +19,7 @@ from transformers import pipeline
 from hf_summ.cli import main
 from hf_summ.data.files import read_files
 from tests.cli.conftest import start
-from tests.conftest import SENTENCES, save
+from tests.conftest import SENTENCES, first, save
 from tests.data.files import change_json, json_lines, write
 from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
 from tests.training.tiny import bart
@@ -90,6 +90,21 @@ def test_samples_of_rows_are_those_of_their_seed(run, rows, refusal):
     assert sample("c", seed="2") != first_sample
     message = refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--output", "a", *flags, "--seed", "2")
     assert "seed 1, now 2" in message
+
+
+# arxiv-title runs in ONNX Runtime, and the workplace's model in PyTorch
+@pytest.mark.parametrize("model", first(["arxiv-title", "model"]))
+def test_samples_do_not_depend_on_what_was_killed(run, workplace, model):
+    write(workplace / "rows.jsonl", json_lines([{"text": SENTENCES[0]}] * 3))
+    flags = ("--do_sample", "--num_beams", "1", "--seed", "7", "--rows_per_shard", "1", "--temperature", "2")
+    command = ("summarize", "rows.jsonl", "--output", "out", "--model", model, "--max_new_tokens", "8", *flags)
+    run(*command)
+    summaries = [row["summary"] for row in read_rows()]
+    # each shard has a seed of its own
+    assert len(set(summaries)) == 3
+    (Path("out") / "shard-00000002.parquet").unlink()
+    run(*command)
+    assert [row["summary"] for row in read_rows()] == summaries
 
 
 # files of rows, and the flags with which they are read

@@ -1,6 +1,5 @@
 """Summaries of the rows of a shard by one model, and counts of what a run has done."""
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -147,10 +146,8 @@ class ShardSummarizer:
             ValueError: the shard has several rows, and the model refuses all of them. The cause is then probably a
                 wrong setting, with which it would refuse the rows of all shards.
         """
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            # Sampled texts must not depend on the process that generates them.
-            torch.manual_seed((self._work.seed * _STRIDE + shard.number) % 2**32)
+        # Sampled texts must not depend on the process that generates them, nor on the shards before.
+        self._summarizer.set_seed((self._work.seed * _STRIDE + shard.number) % 2**32)
         blank = Summary(None, error=f"'{self._text_column}' is blank")
         summaries = [blank] * len(shard.examples)
         examples = {}

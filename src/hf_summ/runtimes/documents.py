@@ -63,7 +63,7 @@ class DocumentSummarizer:
     """The part of a summarizer that needs no model.
 
     `read` converts an example to the model's inputs, the search of a subclass finds the ids of its summaries, and
-    `to_records` decodes them. A subclass has `_run`, which does so for a call, `search_settings`, and the attributes:
+    `to_records` decodes them. A subclass has `_run`, `search_settings` and `set_seed`, and the attributes:
 
     Attributes:
         model: has the `config`, and the settings that the architecture adds as `generation_keys`.
@@ -104,11 +104,7 @@ class DocumentSummarizer:
             )
 
     def _run(self, examples, *args, **settings):
-        """Summarize examples.
-
-        Args:
-            examples: an `Example`, or several examples or documents.
-            settings: the settings of the call.
+        """Summarize an `Example`, or several examples or documents, with the settings of a call.
 
         Returns:
             The records and the note of the `Example`. For several examples, an iterator that has both for each.
@@ -117,6 +113,10 @@ class DocumentSummarizer:
 
     def search_settings(self, **settings: object) -> Settings:
         """All settings of a call's search for summaries: the call's, and those that replace unset ones."""
+        raise NotImplementedError
+
+    def set_seed(self, seed: int) -> None:
+        """Seed the sampling of the following calls by a number of at most 32 bits."""
         raise NotImplementedError
 
     def __call__(
@@ -401,8 +401,7 @@ class DocumentSummarizer:
 
     def _task_settings(self, names: Iterable[str]) -> Settings:
         """The settings of these names in the config's `task_specific_params`, which transformers 4 read."""
-        known_names = set(names)
-        known_names.update(getattr(self.model, "generation_keys", ()))
+        known_names = set(names).union(getattr(self.model, "generation_keys", ()))
         return {name: value for name, value in task_parameters(self.model.config).items() if name in known_names}
 
     def _check_length(self, settings: Settings) -> None:

@@ -170,6 +170,9 @@ class OnnxSummarizer(DocumentSummarizer):
         # created late, as importing numpy.random takes time
         return np.random.default_rng(self._seed)
 
+    def set_seed(self, seed: int) -> None:
+        self._noise = np.random.default_rng(seed)
+
     def search_settings(self, **settings: object) -> Settings:
         """The settings of a call's search: the call's, the constructor's, the checkpoint's, then the pipeline's.
 

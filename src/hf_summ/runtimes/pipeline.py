@@ -225,6 +225,9 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
     def search_settings(self, **settings: Any) -> dict[str, Any]:
         return {**self.model.generation_config.to_diff_dict(), **self.generation_settings(**settings)}
 
+    def set_seed(self, seed: int) -> None:
+        torch.manual_seed(seed)
+
     def postprocess(self, outputs, **settings):
         example = outputs["example"]
         return self.to_records(outputs["output_ids"][0], example, **settings), example.note
