@@ -18,6 +18,7 @@ from transformers import pipeline
 
 from hf_summ.cli import main
 from hf_summ.data.files import read_files
+from hf_summ.extractive.frequencies import DocumentFrequencies
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES, first, save
 from tests.data.files import change_json, json_lines, write
@@ -366,6 +367,17 @@ def test_other_rows_or_weights_do_not_go_on(rows, run, refusal):
     record.write_text(written)
     write(Path("moved.jsonl"), json_lines(ROWS[1:]))
     assert "; files ['" in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
+
+
+def test_a_run_does_not_go_on_with_other_document_frequencies(rows, run, refusal):
+    command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--extract_share", "0.5", "--extract_idf")
+    DocumentFrequencies.fit(SENTENCES, "en").save("a.json")
+    run(*command, "a.json")
+    os.rename("a.json", "b.json")
+    _, errors = run(*command, "b.json")
+    assert "nothing is left to do" in errors
+    DocumentFrequencies.fit(SENTENCES[:3], "en").save("b.json")
+    assert "has summaries of another run (extract_idf " in refusal(*command, "b.json")
 
 
 def test_two_commands_in_one_folder_are_refused(rows, refusal):

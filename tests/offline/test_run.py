@@ -5,7 +5,7 @@ import csv
 import pytest
 from transformers import pipeline
 
-from hf_summ.offline import run, summarize_rows
+from hf_summ.offline import Outcome, run, summarize_rows
 from tests.conftest import first, save
 from tests.data.files import json_lines, write
 from tests.offline.conftest import ROWS, rows_of
@@ -49,6 +49,20 @@ def test_rows_have_the_summaries_of_the_pipeline(checkpoint, tmp_path, number):
     assert summarize_rows(names, checkpoint, **flags, **SETTINGS).rows == 0
     with pytest.raises(ValueError, match="has summaries of another run"):
         summarize_rows(names, checkpoint, **flags, **SETTINGS | {"num_beams": 1})
+
+
+def test_rows_in_another_encoding_do_not_go_on(checkpoint, tmp_path):
+    write(tmp_path / "news.jsonl", '{"text": "A café opened."}\n')
+
+    def run(encoding: str | None) -> Outcome:
+        names = {"files": tmp_path / "news.jsonl", "model": checkpoint, "output": tmp_path / "out"}
+        return summarize_rows(**names, encoding=encoding, device="cpu", **SETTINGS)
+
+    assert run(None).rows == 1
+    # the default
+    assert run("utf-8").rows == 0
+    with pytest.raises(ValueError, match=r"has summaries of another run \(encoding not set, now latin-1\)"):
+        run("latin-1")
 
 
 def test_bundled_model_is_named_as_on_the_command_line(shipped, tmp_path):

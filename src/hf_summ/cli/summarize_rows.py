@@ -16,13 +16,16 @@ from hf_summ.cli.summarizers import (
     decoding_settings,
     find_model,
     load_summarizer,
+    loading,
     read_phrases,
 )
 from hf_summ.common.flags import flag, flags_in, values_of
+from hf_summ.common.hashes import content_hash
 from hf_summ.common.messages import print_note
 from hf_summ.common.processes import end_on_sigterm
 from hf_summ.data.files import is_row_file
 from hf_summ.models.checks import Range
+from hf_summ.runtimes.folders import model_identity
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -164,6 +167,7 @@ def _make_plan(arguments: argparse.Namespace) -> "Plan":
         file=output.file,
         inputs=tuple([Path(path) for path in paths]),
         csv_separator=arguments.csv_separator or ",",
+        encoding=arguments.encoding,
     )
 
 
@@ -175,11 +179,7 @@ def _read_rows(arguments: argparse.Namespace, paths: list[str]) -> "Dataset":
 
     if arguments.dataset_name is not None:
         return datasets.load_dataset(arguments.dataset_name, arguments.dataset_config_name, split=arguments.split)
-    encoding = arguments.encoding
-    if encoding == "utf-8":
-        # UTF-8 is the default of the reader, which then also accepts a mark at the start of a file.
-        encoding = None
-    return read_files(paths, csv_separator=arguments.csv_separator, encoding=encoding)
+    return read_files(paths, csv_separator=arguments.csv_separator, encoding=arguments.encoding)
 
 
 def _notes_on_columns(plan: "Plan", has_phrases: bool) -> Iterator[str]:
@@ -211,6 +211,12 @@ def _recorded_settings(
     # These are recorded only if they are set.
     optional_settings = {"phrases": phrases, "source_prefix": arguments.source_prefix}
     optional_settings.update(values_of(arguments, ExtractionFlags))
+    # The contents of the stage's file and of its model determine the summaries, and not their names.
+    if arguments.extract_idf is not None:
+        optional_settings["extract_idf"] = content_hash(arguments.extract_idf)
+    if arguments.next_sentence_model is not None:
+        with loading(arguments.next_sentence_model, "next_sentence_model"):
+            optional_settings["next_sentence_model"] = model_identity(arguments.next_sentence_model, None)
     for name, value in optional_settings.items():
         if value is not None:
             settings[name] = value

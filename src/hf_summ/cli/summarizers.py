@@ -388,11 +388,12 @@ def checkpoint_identity(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 @contextmanager
-def loading(model: str) -> Generator[None]:
+def loading(model: str, flag: str = "model") -> Generator[None]:
     """A context in which any error is replaced by a ValueError that names the checkpoint.
 
     Args:
-        model: the name of the checkpoint, as --model gives it.
+        model: the name of the checkpoint.
+        flag: the flag that gives this name.
     """
     try:
         yield
@@ -405,7 +406,7 @@ def loading(model: str) -> Generator[None]:
         if "Traceback" in reason:
             # The last line of a traceback has the message.
             reason = reason.splitlines()[-1]
-        raise ValueError(f"--model {model}: cannot be loaded: {one_line(reason)}") from error
+        raise ValueError(f"--{flag} {model}: cannot be loaded: {one_line(reason)}") from error
 
 
 def read_phrases(items: list[str] | None) -> dict[str, float] | None:

@@ -205,6 +205,9 @@ def read_files(
     # The library is imported here, as its import is slow, and commands that read no rows use this module too.
     import datasets
 
+    if encoding == "utf-8":
+        # The default is UTF-8 too, and also accepts a byte-order mark.
+        encoding = None
     files = files_of(names)
     if len(files) == 1 and is_saved(files[0]):
         return _saved_split(files[0])

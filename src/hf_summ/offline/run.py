@@ -110,6 +110,7 @@ def summarize_rows(
         file=written_to.file,
         inputs=tuple(Path(path) for path in paths),
         csv_separator=csv_separator or ",",
+        encoding=encoding,
     )
     name = model_folder(str(model))
     if Path(name).is_dir():
@@ -221,13 +222,18 @@ def _record_problem(content: Any) -> str | None:
 
 
 def _identity_of_rows(plan: Plan) -> dict[str, object]:
-    """The hashes that identify the rows: a hash of the content of each file, or the fingerprint of a data set.
+    """What identifies the rows: a hash of each file's content and the encoding, or the fingerprint of a data set.
 
-    The names of files do not matter, as a file may be moved before the run is resumed.
+    The names of files do not matter, as a file may be moved before the run is resumed. The separator of CSV files is
+    not needed, as another one gives other columns.
     """
-    if plan.inputs:
-        return {"files": [content_hash(path) for path in plan.inputs]}
-    return {"rows": plan.rows._fingerprint}
+    if not plan.inputs:
+        return {"rows": plan.rows._fingerprint}
+    identity: dict[str, object] = {"files": [content_hash(path) for path in plan.inputs]}
+    # The default is left out, so that it does not matter whether the user names it.
+    if plan.encoding not in (None, "utf-8"):
+        identity["encoding"] = plan.encoding
+    return identity
 
 
 def _versions() -> dict[str, str]:

@@ -103,6 +103,7 @@ class Plan:
         file: a file for the rows of all shards, which replaces the folder at the end.
         inputs: the files of the rows.
         csv_separator: separator of the fields in a .csv `file`.
+        encoding: the encoding in which text files among the inputs were read; None for UTF-8.
     """
 
     rows: datasets.Dataset
@@ -115,6 +116,7 @@ class Plan:
     file: Path | None = None
     inputs: tuple[Path, ...] = ()
     csv_separator: str = ","
+    encoding: str | None = None
 
     def check(self) -> None:
         """Check the name of the output, the names of columns, and the documents.
