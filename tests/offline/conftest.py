@@ -18,9 +18,10 @@ from tests.training.tiny import bart
 
 ROWS = [{"id": index, "text": " ".join(SENTENCES[: index % 5 + 1])} for index in range(40)]
 # a module that other processes import: a deadly text ends the first process that reads it, and a fatal text every
-# process; each process writes to a file when it loads the model
+# process; an endless text is read for a minute; each process writes to a file when it loads the model
 _MORTAL = """
 import os
+import time
 from pathlib import Path
 from hf_summ.cli.summarizers import load_summarizer
 
@@ -31,6 +32,8 @@ def load(arguments, device=None):
 
     def preprocess(example, **settings):
         document = getattr(example, "document", example)
+        if "endless" in document:
+            time.sleep(60)
         if "fatal" in document:
             os._exit(9)
         if "deadly" in document and os.path.exists(arguments.once):

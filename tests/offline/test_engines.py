@@ -1,6 +1,7 @@
 """The same shards in this process and in several, and what is left when processes are killed."""
 
 import dataclasses
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -46,6 +47,24 @@ def test_an_error_of_a_process_is_an_error_of_the_run(mortal):
     broken = dataclasses.replace(work(mortal), settings={"max_new_tokens": 0})
     with pytest.raises(ValueError, match=r"none of 10 rows can be summarized: .*`max_new_tokens` is 0"):
         run_plan(job, {}, partial(in_processes, broken, job, processes=2))
+
+
+@pytest.mark.thorough
+def test_an_interrupted_run_does_not_wait_for_begun_shards(mortal):
+    job = plan(mortal, "out", rows_with("endless", 15))
+    engine = partial(in_processes, work(mortal, is_mortal=True), job, processes=2)
+    interrupted = []
+
+    def interrupt(rows: int) -> None:
+        interrupted.append(time.monotonic())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(job, {}, lambda done, _: engine(done, interrupt))
+    assert time.monotonic() - interrupted[0] < 20
+    assert multiprocessing.active_children() == []
+    # without the shard of the endless text
+    assert {0} <= job.done() <= {0, 2, 3}
 
 
 def children(process: int) -> list[int]:

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import Synchronized
 
 from tqdm import tqdm
@@ -56,7 +57,7 @@ def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, pro
     """Summarize and write the remaining shards in processes on this machine, and yield the counts of each.
 
     Each process uses its share of the cores and one of the GPUs. The processes end with the iteration, or with this
-    process.
+    process. After an error or Ctrl-C, they do not finish their shards.
 
     Args:
         work: how to summarize.
@@ -74,22 +75,42 @@ def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, pro
     context = multiprocessing.get_context("spawn")
     started = context.Value("i")
     threads = threads_for(processes, only_idle=True)
-    remaining = _remaining(plan, done)
+    # The processes end when the write end is closed. The system closes it if this process is killed.
+    read_end, write_end = context.Pipe(duplex=False)
+    with ProcessPoolExecutor(processes, context, _start, (work, plan, started, threads, read_end)) as pool:
+        try:
+            for outcome in _outcomes(pool, processes, _remaining(plan, done)):
+                progress(outcome.rows)
+                yield outcome
+        except BrokenProcessPool as error:
+            raise ValueError(f"a process ended before its rows were summarized: {LESS_MEMORY}") from error
+        except BaseException:
+            # The pool waits for its processes, which would otherwise finish their shards first.
+            write_end.close()
+            raise
+
+
+def _outcomes(pool: ProcessPoolExecutor, processes: int, remaining: deque[int]) -> Iterator[Outcome]:
+    """Summarize and write shards in the processes of a pool, and yield the counts of each.
+
+    Args:
+        pool: the pool.
+        processes: the number of its processes.
+        remaining: the numbers of the shards.
+
+    Raises:
+        ValueError: a shard cannot be summarized or written.
+        BrokenProcessPool: a process has ended.
+    """
     begun: set[Future[Outcome]] = set()
-    try:
-        with ProcessPoolExecutor(processes, context, _start, (work, plan, started, threads)) as pool:
-            while remaining or begun:
-                # One shard more than there are processes is given to the pool, so that a process that finishes a shard
-                # finds the next one at once.
-                while remaining and len(begun) <= processes:
-                    begun.add(pool.submit(_summarize, remaining.popleft()))
-                finished, begun = wait(begun, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    outcome = future.result()
-                    progress(outcome.rows)
-                    yield outcome
-    except BrokenProcessPool as error:
-        raise ValueError(f"a process ended before its rows were summarized: {LESS_MEMORY}") from error
+    while remaining or begun:
+        # One shard more than there are processes is given to the pool, so that a process that finishes a shard finds
+        # the next one at once.
+        while remaining and len(begun) <= processes:
+            begun.add(pool.submit(_summarize, remaining.popleft()))
+        finished, begun = wait(begun, return_when=FIRST_COMPLETED)
+        for future in finished:
+            yield future.result()
 
 
 @dataclass
@@ -106,19 +127,22 @@ class _Process:
 _process: _Process
 
 
-def _start(work: Work, plan: Plan, started: "Synchronized[int]", threads: int | None) -> None:
-    """Prepare a process of the pool: its signals, its number of threads and its device. It ends with its parent.
+def _start(
+    work: Work, plan: Plan, started: "Synchronized[int]", threads: int | None, read_end: "Connection[bytes, bytes]"
+) -> None:
+    """Prepare a process of the pool: its end, its signals, its number of threads and its device.
 
     Args:
         work: how to summarize.
         plan: all shards.
         started: the number of processes of the pool that have been prepared. All processes share and raise it.
         threads: number of threads of this process; the library of the model chooses it if None.
+        read_end: the read end of a pipe. This process ends when the parent closes the write end, or has ended itself.
     """
     global _process
     # Ctrl-C reaches all processes. Only the parent handles it, and ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with, args=(read_end,), daemon=True).start()
     # The default lock of tqdm is shared by processes. Python would warn of it if this process is killed.
     tqdm.set_lock(threading.RLock())
     with started:
@@ -138,14 +162,15 @@ def _start(work: Work, plan: Plan, started: "Synchronized[int]", threads: int | 
     _process = _Process(work, plan, device)
 
 
-def _end_with_parent() -> None:
-    """Wait until the parent has ended, and then end this process.
+def _end_with(read_end: "Connection[bytes, bytes]") -> None:
+    """Wait until the write end of a pipe is closed, and then end this process.
 
-    Otherwise this process would wait for tasks for ever, as other processes of the pool keep the queue of tasks open.
+    If the parent was killed, this process would otherwise wait for tasks for ever, as other processes of the pool keep
+    the queue of tasks open.
     """
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
+    # The parent writes nothing to the pipe, so reading ends with this error.
+    with suppress(EOFError):
+        read_end.recv_bytes()
     os._exit(1)
 
 
