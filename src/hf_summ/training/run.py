@@ -210,12 +210,13 @@ def _shorten(setup: _Setup) -> None:
 
 
 def _scores_by_documents(setup: _Setup) -> bool:
-    """Whether scoring needs the documents: for a metric, or as summaries may have words that only they spell."""
+    """Whether scoring needs the documents: for a metric, or as only they spell words or the case of summaries."""
     if setup.scorer is None:
         return False
     replaces_unknown = bool(getattr(setup.built.model.generation_config, "replace_unk", None))
     points_to_words = bool(getattr(setup.built.processor, "unknown_ids", 0))
-    return setup.scorer.needs_documents or replaces_unknown or points_to_words
+    restores_case = bool(getattr(setup.built.processor, "restore_case", False))
+    return setup.scorer.needs_documents or replaces_unknown or points_to_words or restores_case
 
 
 def _remove_checkpoints(folder: str) -> None:

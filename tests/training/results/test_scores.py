@@ -3,7 +3,8 @@
 import pytest
 
 from hf_summ.data import lead
-from hf_summ.evaluation import bleu
+from hf_summ.data.vocabulary import fit_processor
+from hf_summ.evaluation import bleu, chrf
 from hf_summ.evaluation.significance import rounded
 from hf_summ.training.results.reports import Scorer
 from hf_summ.training.run import main
@@ -57,3 +58,20 @@ def test_a_run_reads_and_keeps_several_references(settings, tmp_path, caplog):
     assert "test: summaries are scored against all texts in the column 'references'" in caplog.text
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "Test documents have 1.86 references on average; scores pool the matches with all." in card
+
+
+def test_validation_and_prediction_score_the_same_restored_summaries(settings, tmp_path):
+    rows = [row | {"summary": "It was on Monday."} for row in tiny.rows(12)]
+    processor = fit_processor([row["document"] for row in rows], vocab_size=300, lowercase=True, tags="none")
+    processor.save_pretrained(tmp_path / "uncased")
+    words = {"tokenizer_name": str(tmp_path / "uncased"), "restore_case": True}
+    corpus = tiny.write_rows(tmp_path / "same.jsonl", rows)
+    files = {"train_file": corpus, "validation_file": corpus, "test_file": corpus}
+    training = {"max_steps": 20, "learning_rate": 0.05}
+    # chrF distinguishes capital letters, and reads no documents
+    metrics = main([settings(**words, **files, **training, do_eval=True, do_predict=True, metrics=["chrf"])])
+    predictions = [row["prediction"] for row in read_rows(tmp_path / "out/predictions.jsonl")]
+    assert {prediction[:2] for prediction in predictions} == {"It"}
+    expected = rounded(chrf(predictions, [row["summary"] for row in rows]))["chrf"]
+    assert (metrics["eval_chrf"], metrics["predict_chrf"]) == (expected, expected)
+    assert metrics["predict_chrf_low"] == pytest.approx(expected)
