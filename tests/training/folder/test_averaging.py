@@ -57,6 +57,38 @@ def test_one_model_is_converted(run_folder, tmp_path):
         average_checkpoints(model, tmp_path / "other")
 
 
+# the metric, its value at each step, the value that the run took as the best one, and the best step
+CASES_OF_BEST = [
+    ("eval_rouge2", {10: 3.0, 20: 5.0, 30: 4.0}, 5.0, 20),
+    ("eval_nll", {10: 3.0, 20: 1.0, 30: 4.0}, 1.0, 20),
+    ("eval_repeated3", {10: 3.0, 20: 5.0, 30: 2.0}, 2.0, 30),
+    # --greater_is_better false, and true
+    ("eval_length", {10: 3.0, 20: 5.0, 30: 4.0}, 3.0, 10),
+    ("eval_loss", {10: 3.0, 20: 5.0, 30: 4.0}, 5.0, 20),
+    # the run took no value as the best one
+    ("eval_loss", {10: 3.0, 20: 5.0, 30: 4.0}, None, 10),
+    # the evaluation before the first update does not count, and one score is undefined
+    ("eval_rouge2", {0: 6.0, 10: 3.0, 20: 5.0, 30: None}, 5.0, 20),
+    ("eval_rouge2", {0: 6.0, 20: 5.0}, 5.0, 20),
+]
+
+
+@pytest.mark.parametrize(("metric", "values", "best_value", "best_step"), CASES_OF_BEST)
+def test_best_checkpoint_is_that_of_the_run(run_folder, tmp_path, metric, values, best_value, best_step):
+    history = []
+    for step, value in values.items():
+        history.append({"step": step, "eval_loss": 9.0, metric: value})
+    best_global_step = None if best_value is None else best_step
+    change_json(
+        run_folder / "checkpoint-30" / "trainer_state.json",
+        log_history=history,
+        best_metric=best_value,
+        best_global_step=best_global_step,
+    )
+    averaged = average_checkpoints(run_folder, tmp_path / "mean", best=1)
+    assert averaged == [str(run_folder / f"checkpoint-{best_step}")]
+
+
 def test_best_without_evaluations(run_folder, tmp_path):
     change_json(run_folder / "checkpoint-30" / "trainer_state.json", log_history=[])
     with pytest.raises(ValueError, match=r"no evaluation is recorded .*; use `last` instead"):

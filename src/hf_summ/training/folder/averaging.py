@@ -4,7 +4,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -21,6 +21,7 @@ from hf_summ.checkpoints.folders import (
     weights_problem,
 )
 from hf_summ.common.files import check_new_folder, moved_into_place
+from hf_summ.evaluation.measures import falling_scores
 from hf_summ.models.checks import check_integer
 from hf_summ.models.quantization_int8 import Int8Config
 
@@ -184,15 +185,38 @@ def _scores(checkpoint: Path) -> dict[int, float]:
         checkpoint: the newest checkpoint of a run, whose state has the evaluations of all steps so far.
     """
     state = TrainerState.load_from_json(str(checkpoint / STATE))
-    evaluations = [entry for entry in state.log_history if "eval_loss" in entry]
+    evaluations = []
+    for entry in state.log_history:
+        # an evaluation before the first update is not compared with the others
+        if "eval_loss" in entry and entry["step"] > 0:
+            evaluations.append(entry)
     metric = _best_metric(state, evaluations)
-    # of a loss or a perplexity, the lowest value is the best
-    sign = -1.0 if metric.endswith(("loss", "perplexity")) else 1.0
     scores = {}
     for entry in evaluations:
-        if metric in entry:
-            scores[int(entry["step"])] = sign * entry[metric]
+        # a score that is undefined is null
+        if entry.get(metric) is not None:
+            scores[int(entry["step"])] = entry[metric]
+    if _is_falling(metric, scores.values(), state.best_metric):
+        return {step: -score for step, score in scores.items()}
     return scores
+
+
+def _is_falling(metric: str, values: Collection[float], best: float | None) -> bool:
+    """Whether a lower value of a metric is better.
+
+    The run's own choice, `greater_is_better`, is not in the state. So the direction is that in which the best value is
+    an extreme. If the values do not show it, the table of measures decides.
+
+    Args:
+        metric: the name of the metric, such as `eval_loss`.
+        values: the metric's values in the run's evaluations.
+        best: the value that the run took as the best one, or None if it took none.
+    """
+    is_lowest = best == min(values, default=None)
+    is_highest = best == max(values, default=None)
+    if is_lowest != is_highest:
+        return is_lowest
+    return metric.endswith("loss") or metric.removeprefix("eval_") in falling_scores()
 
 
 def _best_metric(state: TrainerState, evaluations: Sequence[Mapping[str, float]]) -> str:
