@@ -1,15 +1,17 @@
 """The loss of sampled summaries: equal to a naive sum over samples, for every architecture and for BART."""
 
+import datasets
 import numpy as np
 import pytest
 import torch
 
 from hf_summ.checkpoints.adapters import takes
+from hf_summ.data import fit_vocabulary
 from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.training.loop import trainer as trainer_module
 from hf_summ.training.loop.rewards import advantages, policy_losses, rouge_rewards
 from hf_summ.training.run import main
-from tests.models.architectures import EACH, GDLF, POINTER_GENERATOR, VOCAB_SIZE
+from tests.models.architectures import EACH, GDLF, POINTER_GENERATOR, VOCAB_SIZE, build_with_processor
 from tests.training import tiny
 
 SAMPLES = [[[2, 7, 9, 3], [2, 8, 3]], [[2, 5, 3], [2, 6, 6, 6, 3]], [[2, 30, 11, 12], [2, 3]]]
@@ -70,6 +72,43 @@ def test_rewards_and_advantages_by_hand():
     # an advantage is over the other samples
     rewards = torch.tensor([[1.0, 3.0, 8.0]])
     assert advantages(rewards).tolist() == [[1.0 - 5.5, 3.0 - 4.5, 8.0 - 2.0]]
+
+
+@pytest.mark.parametrize("units", ["words", "characters"])
+def test_copied_names_that_the_vocabulary_lacks_are_rewarded(tmp_path, monkeypatch, units):
+    known = ["opened the park with .", "a opened park"]
+    tokenizer = fit_vocabulary(known, units=units, min_frequency=1, show_progress=False)
+    model, processor = build_with_processor(POINTER_GENERATOR, tokenizer)
+    # the right name, a wrong one, and none
+    texts = ["Ж opened the park .", "Щ opened the park .", "opened the park ."]
+    reference = texts[0]
+    documents = ["Ж opened the park with Щ .", "the park : Щ opened the park with Ж ."]
+    rows = datasets.Dataset.from_dict({**processor(documents, [reference] * 2), "summary": [reference] * 2})
+    trainer = tiny.trainer(model, processor, rows, tmp_path, reward_samples=3, max_steps=1)
+
+    def copying_samples(inputs, sampling):
+        samples = []
+        for source in inputs["input_ids"].tolist():
+            for labels in processor(documents[:1] * 3, texts)["labels"]:
+                sample = [model.config.decoder_start_token_id]
+                for token in labels:
+                    is_unknown = token >= len(tokenizer)
+                    sample.append(FIRST_POINTER + source.index(token) if is_unknown else token)
+                samples.append(sample)
+        return samples
+
+    rewards = []
+
+    def reward(samples, references):
+        rewards.append(rouge_rewards(samples, references, "ru"))
+        return rewards[-1]
+
+    monkeypatch.setattr(trainer, "generate_ids", copying_samples)
+    trainer.reward = reward
+    trainer.train()
+    expected = [1, (3 / 4 + 2 / 3 + 3 / 4) / 3, (6 / 7 + 4 / 5 + 6 / 7) / 3]
+    assert rewards[0].tolist() == pytest.approx(expected * 2)
+    assert rouge_rewards(texts, [reference] * 3, "ru").tolist() == pytest.approx(expected)
 
 
 def test_a_single_sample_has_no_baseline(tiny_tokenizer, tmp_path):

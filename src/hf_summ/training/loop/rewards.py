@@ -2,6 +2,8 @@
 
 Several summaries of a document are sampled, and training makes those more probable whose reward is above a baseline.
 The baseline of a sample is the mean reward of the document's other samples (Kool, van Hoof and Welling 2019).
+
+A model that copies may write words that its vocabulary lacks. Rewards compare these words too, as placeholders.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +16,11 @@ from torch.nn.functional import cross_entropy
 from transformers import GenerationConfig, PreTrainedModel
 
 from hf_summ.checkpoints.adapters import base_model
+from hf_summ.checkpoints.loading import Processor
 from hf_summ.evaluation.rouge import RougeSettings, rouge
 from hf_summ.models.checks import IGNORED_LABEL, check_integer
 from hf_summ.models.modeling_base import SummarizationPreTrainedModel
+from hf_summ.models.text_documents import FIRST_POINTER, PointedWord, decode_pointed
 from hf_summ.training.loop.evaluation import RowwiseTrainer, source_inputs
 
 # maps N sampled summaries and their references to the rewards of the summaries, (N,)
@@ -64,9 +68,11 @@ def sampled_loss(
     trainer.model.eval()
     token_ids = trainer.generate_ids(inputs, sampling)
     trainer.model.train()
-    texts = processor.batch_decode(token_ids, skip_special_tokens=True)
+    source_ids = inputs["input_ids"].repeat_interleave(samples, 0).tolist()
+    texts = decode_with_placeholders(processor, token_ids, source_ids)
     targets = labels.masked_fill(labels == IGNORED_LABEL, sampling.pad_token_id)
-    references = processor.batch_decode(targets.repeat_interleave(samples, 0), skip_special_tokens=True)
+    target_ids = targets.repeat_interleave(samples, 0).tolist()
+    references = decode_with_placeholders(processor, target_ids, source_ids)
     rewards = torch.tensor(reward(texts, references), dtype=torch.float32, device=labels.device)
     rewards = rewards.view(-1, samples)
     unwrapped = base_model(trainer.model)
@@ -76,6 +82,33 @@ def sampled_loss(
     loss = (losses[:, None] / divisor).sum()
     mean_reward = (weighted_rewards[:, None] / divisor).sum()
     return loss, mean_reward
+
+
+def decode_with_placeholders(
+    processor: Processor, summaries: Sequence[Sequence[int]], source_ids: Sequence[Sequence[int]]
+) -> list[str]:
+    """Decode the ids of N summaries to texts without special tokens.
+
+    A word that the vocabulary lacks becomes a placeholder such as `unk51601`. The number is its id, which equal words
+    share.
+
+    Args:
+        processor: the processor, or a tokenizer, which has no ids of such words.
+        summaries: the ids of each summary, among which may be pointers to words of its source.
+        source_ids: the ids of each summary's source.
+    """
+    if not getattr(processor, "unknown_ids", 0):
+        return processor.batch_decode(summaries, skip_special_tokens=True)
+    tokenizer = processor.tokenizer
+    texts = []
+    for summary, source in zip(summaries, source_ids, strict=True):
+        word_ids = [source[token - FIRST_POINTER] if token >= FIRST_POINTER else token for token in summary]
+        placeholders = {}
+        for word_id in word_ids:
+            if word_id >= len(tokenizer):
+                placeholders[word_id] = PointedWord(f"unk{word_id}", opens_word=True)
+        texts.append(decode_pointed(tokenizer, word_ids, placeholders, skip_special_tokens=True))
+    return texts
 
 
 def rouge_rewards(texts: Sequence[str], references: Sequence[str], language: str = "en") -> np.ndarray:
