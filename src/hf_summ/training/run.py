@@ -272,7 +272,7 @@ class _Steps:
         if not trainer.state.global_step:
             raise ValueError(
                 "no update was made, because the training documents fill no batch: omit "
-                "--dataloader_drop_last, or lower --per_device_train_batch_size"
+                "--dataloader_drop_last, or lower --per_device_train_batch_size or --gradient_accumulation_steps"
             )
         trainer.save_model()
         trainer.save_state()

@@ -33,7 +33,7 @@ def rows(processor):
 def make(processor, rows, tmp_path):
     """A trainer of a tiny model; settings are training arguments."""
 
-    def build(model=None, compute_metrics=None, processing_class=processor, **settings):
+    def build(model=None, compute_metrics=None, processing_class=processor, rows=rows, **settings):
         torch.manual_seed(0)
         model = tiny.gdlf(processor) if model is None else model
         return tiny.trainer(model, processing_class, rows, tmp_path, compute_metrics, **settings)
@@ -236,6 +236,49 @@ def test_resuming_at_the_end_makes_no_update(make, tmp_path):
     assert trainer.state.global_step == 1
     for name, weight in load_file(tmp_path / "checkpoint-1" / "model.safetensors").items():
         assert torch.equal(trainer.model.state_dict()[name], weight)
+
+
+@pytest.mark.parametrize(("reduction", "accumulation"), [("documents", 1), ("tokens", 2)])
+def test_stream_is_read_again_and_resumed_in_any_pass(
+    make, processor, rows, tmp_path, monkeypatch, reduction, accumulation
+):
+    # a pass has 3 batches, the last of which has 1 row
+    stream = rows.select(range(5)).to_iterable_dataset().shuffle(0, buffer_size=100)
+    per_pass = 3 // accumulation
+    expected = []
+    for number in range(2 * per_pass + 1):
+        stream.set_epoch(number // per_pass)
+        order = [row["input_ids"] for row in stream]
+        start = number % per_pass * 2 * accumulation
+        expected.append((number // per_pass, order[start : start + 2 * accumulation]))
+
+    def run(resume=None):
+        """The epochs before each update, its documents, and its loss."""
+        model = tiny.gdlf(processor)
+        model.config.epochs_trained = 0
+        updates = {}
+        settings = {"gradient_accumulation_steps": accumulation, "per_device_train_batch_size": 2}
+        settings |= {"loss_reduction": reduction, "max_steps": len(expected), "optimizer": "adam"}
+        trainer = make(model, rows=stream, save_strategy="steps", save_steps=1, **settings)
+        compute_loss = trainer.compute_loss
+
+        def recorded(model, inputs, *args, **kwargs):
+            documents = updates.setdefault(trainer.state.global_step, (trainer.model.config.epochs_trained, []))[1]
+            for ids, mask in zip(inputs["input_ids"], inputs["attention_mask"], strict=True):
+                documents.append(ids[mask.bool()].tolist())
+            return compute_loss(model, inputs, *args, **kwargs)
+
+        monkeypatch.setattr(trainer, "compute_loss", recorded)
+        trainer.train(resume)
+        return updates, logged(trainer, "loss"), logged(trainer, "grad_norm")
+
+    updates, whole_losses, norms = run()
+    assert list(updates.values()) == expected
+    # at the end of the first pass, and in the second
+    for step in (per_pass, per_pass + 1):
+        resumed, *values = run(str(tmp_path / f"checkpoint-{step}"))
+        assert list(resumed.values()) == expected[step:]
+        assert values == [whole_losses, norms]
 
 
 @pytest.mark.thorough

@@ -246,14 +246,15 @@ class BrightnessCallback(TrainerCallback):
 
     The brightness is the factor of the key phrases' importance. The number of epochs depends only on the trainer's
     state, so resuming does not change it. It increases at an epoch's last update, before an evaluation or a checkpoint
-    at that step.
+    at that step. Where a stream ends is known only after its last update, so the number increases before the next one.
     """
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
-        """Set the number after an update, and when a run starts or resumes."""
+        """Set the number before and after an update, and when a run starts or resumes."""
         _set_epochs_trained(model, state)
 
     on_train_begin = on_step_end
+    on_step_begin = on_step_end
 
     def on_train_end(self, args, state, control, model=None, **kwargs):
         """Set the number of epochs at the best checkpoint, if its weights have just been loaded."""

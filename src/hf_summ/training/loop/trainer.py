@@ -76,7 +76,8 @@ class SummarizationTrainer(RowwiseTrainer):
     def __init__(self, model: PreTrainedModel, args: SummarizationTrainingArguments, **kwargs):
         if not takes(model, "num_items_in_batch"):
             kwargs.setdefault("compute_loss_func", partial(_token_loss, smoothing=args.label_smoothing_factor))
-        if isinstance(kwargs.get("train_dataset"), datasets.IterableDataset):
+        self._is_stream = isinstance(kwargs.get("train_dataset"), datasets.IterableDataset)
+        if self._is_stream:
             # each process reads the whole stream and keeps its share; otherwise accelerate would read it in one process
             # and divide its batches, which fails if they differ in length
             accelerator_config = args.accelerator_config
@@ -255,8 +256,12 @@ class SummarizationTrainer(RowwiseTrainer):
 
         The divisor is the number of target tokens if `loss_reduction` is "tokens", otherwise the number of documents.
         It counts all batches of the update, and the batches of all processes if `average_tokens_across_devices` is set.
+        At the end of a pass through a stream, too few batches for an update are left out.
         """
         batches, tokens = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if self._is_stream and len(batches) < num_batches:
+            # transformers would add their gradient to that of the next update, without counting them in its divisor
+            return [], None
         if self.args.loss_reduction == "tokens":
             return batches, tokens
         # transformers counts tokens over all processes; if each summary has its first token alone, it counts documents
@@ -398,7 +403,20 @@ class SummarizationTrainer(RowwiseTrainer):
         self._non_finite.check()
         return super().evaluation_loop(*args, **kwargs)
 
-    def _run_epoch(self, *args, **kwargs) -> None:
+    def _init_training_state(self, max_steps: int, *args, **kwargs) -> tuple[int, int]:
+        """Set the state of the run, and return the numbers of trained epochs, and of trained batches of the next one.
+
+        transformers does not know how long a stream is, and would take all trained batches for those of one pass.
+        """
+        epochs, batches = super()._init_training_state(max_steps, *args, **kwargs)
+        if self._is_stream and self.state.epoch:
+            # the state adds 1 / max_steps for each update of a pass
+            epochs = int(self.state.epoch)
+            updates = round((self.state.epoch - epochs) * max_steps)
+            batches = 0 if self.args.ignore_data_skip else updates * self.args.gradient_accumulation_steps
+        return epochs, batches
+
+    def _run_epoch(self, *args, epoch: int, **kwargs) -> None:
         """Train an epoch, unless all updates are made or the run is stopped.
 
         transformers would make one more update when it resumes a run that was finished.
@@ -407,7 +425,9 @@ class SummarizationTrainer(RowwiseTrainer):
         if is_complete or self.control.should_training_stop:
             self.control.should_training_stop = True
             return
-        super()._run_epoch(*args, **kwargs)
+        # the end of a pass through a stream is known only when the next one begins
+        self.state.epoch = max(self.state.epoch or 0, epoch)
+        super()._run_epoch(*args, epoch=epoch, **kwargs)
         # transformers may load the best weights next. A schedule-free optimizer puts its averages into the model now,
         # because later it would change the loaded weights.
         self._use_averages()
