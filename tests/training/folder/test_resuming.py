@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from safetensors.torch import load_file, save_file
 from transformers import GenerationConfig
 
 from hf_summ.training.__main__ import IN_USE
@@ -18,6 +19,7 @@ from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.loop.callbacks import RunProgress
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main, run
+from tests.conftest import save
 from tests.training import tiny
 
 SAVING = {"save_strategy": "steps", "save_steps": 2, "max_steps": 6, "schedule_period": 8}
@@ -243,6 +245,63 @@ def test_finished_training_is_only_evaluated_by_a_command_that_asks_for_more(set
     first, *others = Ledger(out).steps.items()
     assert (first[0], first[1]["settings"].get("do_eval")) == ("train", None)
     assert {step: command["settings"]["logging_steps"] for step, command in others} == {"eval": 2, "predict": 2}
+
+
+def raise_weights(file: Path) -> None:
+    """Change the weights in a file, as training does."""
+    weights = {name: weight + 0.01 for name, weight in load_file(file).items()}
+    save_file(weights, file, {"format": "pt"})
+
+
+def test_weights_of_the_start_belong_to_a_run(settings, tmp_path, out, tiny_tokenizer, caplog):
+    caplog.set_level(logging.INFO)
+    processor = tiny.processor(tiny_tokenizer)
+    start = save(tmp_path / "start", tiny.gdlf(processor), processor)
+    # the learning rate of the first update is 0
+    command = [settings(max_steps=2), "--model_name_or_path", start]
+    metrics = main(command)
+    # a run may also replace the weights with which it began
+    in_place = [*command, "--output_dir", start]
+    assert main(in_place)["train_loss"] == metrics["train_loss"]
+    assert main(in_place)["train_loss"] == metrics["train_loss"]
+    with pytest.raises(
+        ValueError, match=r"settings \(content of the starting weights \w{16}, now \w{16}\): give another"
+    ):
+        main(command)
+    # earlier versions did not record the weights
+    record = out / "run.yaml"
+    lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
+    record.write_text("".join(line for line in lines if "starting weights" not in line), encoding="utf-8")
+    caplog.clear()
+    assert main(command) == metrics
+    assert "already has the results of this command" in caplog.text
+
+
+@pytest.mark.thorough
+def test_weights_of_parts_and_of_an_adapters_base_belong_to_a_run(settings, tmp_path, bert_folder, tiny_tokenizer):
+    parts = tmp_path / "parts"
+    shutil.copytree(bert_folder, parts)
+    overrides = {**tiny.SIZES, "encoder_type": "bert_transformer", "decoder_embedding": "bert", "bert_name": str(parts)}
+    model = {"model_type": "copy_transformer", "tokenizer_name": bert_folder, "config_overrides": overrides}
+    processor = tiny.processor(tiny_tokenizer)
+    base = save(tmp_path / "base", tiny.gdlf(processor), processor)
+    of_parts = [settings(**model, max_steps=1, output_dir=str(tmp_path / "of_parts"))]
+    main(of_parts)
+    unset = {"model_type": None, "config_overrides": None, "tokenizer_name": None}
+    path = settings(**unset, max_steps=1)
+    adapter = str(tmp_path / "adapter")
+    of_base = [path, "--model_name_or_path", base, "--lora_r", "2", "--output_dir", adapter]
+    of_adapter = [path, "--model_name_or_path", adapter, "--output_dir", str(tmp_path / "of_adapter")]
+    for command in (of_base, of_adapter):
+        main(command)
+    raise_weights(parts / "model.safetensors")
+    raise_weights(tmp_path / "base" / "model.safetensors")
+    for command in (of_base, of_adapter):
+        with pytest.raises(ValueError, match="content of the starting weights"):
+            main(command)
+    of_parts = [settings(**model, max_steps=1, output_dir=str(tmp_path / "of_parts"))]
+    with pytest.raises(ValueError, match="content of the starting weights"):
+        main(of_parts)
 
 
 def test_record_describes_the_run(settings, tmp_path, out):

@@ -11,13 +11,15 @@ from typing import Any, TypedDict
 from filelock import FileLock, Timeout
 
 from hf_summ.common.files import write_atomically
-from hf_summ.common.records import read_record, to_json, write_record
+from hf_summ.common.records import changed, read_record, to_json, write_record
 
 logger = logging.getLogger(__name__)
 
 RUN_FILE = "run.yaml"
 LOCK = ".run.lock"
 STEPS = ("train", "eval", "predict")
+# the entry of `updates` with a hash of the weights with which training begins
+STARTING_WEIGHTS = "content of the starting weights"
 # keys that the description of a step must have in run.yaml
 _REQUIRED = {"settings", "data", "updates"}
 
@@ -119,12 +121,23 @@ class Ledger:
             if earlier is None:
                 return False
             if step == "train":
-                is_same = earlier["updates"] == description["updates"]
+                is_same = not self.changed_updates(description)
             else:
                 is_same = earlier["settings"] == description["settings"] and earlier["data"] == description["data"]
             if not is_same:
                 return False
         return self._results_file(step).exists()
+
+    def changed_updates(self, description: Description) -> list[str]:
+        """What determines the trained weights and differs from the folder's training run, for messages.
+
+        Earlier versions recorded no hash of the starting weights. The weights of their runs are not compared.
+        """
+        earlier_updates = self.steps["train"]["updates"]
+        updates = dict(description["updates"])
+        if STARTING_WEIGHTS not in earlier_updates:
+            updates.pop(STARTING_WEIGHTS, None)
+        return changed(earlier_updates, updates)
 
     def begin(self, steps: Sequence[str], description: Description) -> None:
         """Record that a command has begun these steps, and remove their earlier results.

@@ -14,12 +14,13 @@ import datasets
 import hf_summ
 from hf_summ.checkpoints.folders import STATE, checkpoint_folders
 from hf_summ.checkpoints.overrides import BOOKKEEPING
+from hf_summ.checkpoints.pretrained_parts import pretrained_names
 from hf_summ.common.flags import names
-from hf_summ.common.hashes import content_hash
-from hf_summ.common.records import changed, shown
+from hf_summ.common.hashes import content_hash, hash_of_values
+from hf_summ.common.records import shown
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, SummarizationTrainingArguments, flags_of
-from hf_summ.training.folder.ledger import Description, Ledger, SplitOrigin
+from hf_summ.training.folder.ledger import STARTING_WEIGHTS, Description, Ledger, SplitOrigin
 from hf_summ.training.model import Built
 from hf_summ.training.rows.extraction import Extraction
 from hf_summ.training.rows.preparing import processor_fingerprint
@@ -30,6 +31,8 @@ _LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
 NO_CHECKPOINT = "no"
 # keys of a config that are no settings: libraries set them, or training changes them
 _NOT_SETTINGS = set(BOOKKEEPING) | {"dtype", "epochs_trained", "_attn_implementation_internal"}
+# endings of the names of files with weights
+_WEIGHT_SUFFIXES = (".safetensors", ".bin")
 
 
 @dataclass(frozen=True)
@@ -134,10 +137,37 @@ def _updates(arguments: RunArguments, origin: SplitOrigin, built: Built) -> dict
     if "extraction" in origin:
         hashes.append(origin["extraction"])
     updates["content of the training data"] = " ".join(hashes)
+    starting_weights = _starting_weights(arguments, built)
+    if starting_weights:
+        updates[STARTING_WEIGHTS] = hash_of_values(starting_weights)[:16]
     updates["max_source_length"] = built.lengths.source
     updates["max_target_length"] = built.lengths.target
     updates["processor"] = processor_fingerprint(built.processor)[:16]
     return updates
+
+
+def _starting_weights(arguments: RunArguments, built: Built) -> list[str]:
+    """The hashes of the files in local folders from which the weights at the start of the run come.
+
+    They are the files of a checkpoint, of an adapter and its base, or of the pre-trained parts of a new model.
+    """
+    start = arguments.model.model_name_or_path
+    if start is None:
+        checkpoints = pretrained_names(built.model.config)
+    else:
+        # the config of an adapted model is that of its base
+        checkpoints = [start, built.model.config.name_or_path or start]
+    output_folder = Path(arguments.training.output_dir).resolve()
+    hashes = []
+    for name in dict.fromkeys(checkpoints):
+        folder = Path(name)
+        # a run in the folder of its start replaces the weights there
+        if folder.resolve() == output_folder or not folder.is_dir():
+            continue
+        for file in sorted(folder.iterdir()):
+            if file.suffix in _WEIGHT_SUFFIXES:
+                hashes.append(content_hash(file))
+    return hashes
 
 
 def _flat(tree: Mapping[str, object], prefix: str) -> dict[str, object]:
@@ -239,7 +269,7 @@ def _check_same(ledger: Ledger, description: Description) -> None:
     """
     if "train" not in ledger.steps:
         return
-    differences = changed(ledger.steps["train"]["updates"], description["updates"])
+    differences = ledger.changed_updates(description)
     if differences:
         raise ValueError(
             f"{ledger.folder}: its run has other settings ({shown(differences)}): give another --output_dir, or start "
