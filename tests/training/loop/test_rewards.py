@@ -8,7 +8,7 @@ import torch
 from hf_summ.checkpoints.adapters import takes
 from hf_summ.data import fit_vocabulary
 from hf_summ.models.text_documents import FIRST_POINTER
-from hf_summ.training.loop import trainer as trainer_module
+from hf_summ.training.loop import making
 from hf_summ.training.loop.rewards import advantages, policy_losses, rouge_rewards
 from hf_summ.training.run import main
 from tests.models.architectures import EACH, GDLF, POINTER_GENERATOR, VOCAB_SIZE, build_with_processor
@@ -139,7 +139,7 @@ def test_training_raises_the_reward(tiny_tokenizer, tmp_path, kind):
 def test_a_resumed_run_draws_the_samples_of_a_whole_one(settings, tmp_path, monkeypatch):
     # an untrained model has no ROUGE
     monkeypatch.setattr(
-        trainer_module, "rouge_rewards", lambda texts, references, language: np.array([len(text) for text in texts])
+        making, "rouge_rewards", lambda texts, references, language: np.array([len(text) for text in texts])
     )
     path = settings(reward_samples=3, max_steps=6, save_strategy="steps", save_steps=3, do_eval=False, do_predict=False)
     main([path, "--output_dir", str(tmp_path / "whole")])
