@@ -8,7 +8,7 @@ import torch
 from transformers import LogitsProcessor
 
 from tests.conftest import SENTENCES
-from tests.models.architectures import GDLF, build_with_processor
+from tests.models.architectures import GDLF, GDLF_COPY, build_with_processor
 from tests.models.naive_search import all_texts
 from tests.models.naive_words import byte_level_words
 
@@ -62,6 +62,20 @@ def test_penalties_that_cannot_work_are_named():
     model = GDLF.model()
     with pytest.raises(ValueError, match=r"`gnmt_length_penalty` is 1000000.0, too large for . tokens"):
         model.generate(**GDLF.inputs(), num_beams=2, max_new_tokens=6, gnmt_length_penalty=1e6)
+
+
+@pytest.mark.parametrize("arguments", ["first", "named", "none"])
+def test_the_source_is_found_wherever_it_is_given(arguments):
+    model, input_ids = GDLF_COPY.model(), GDLF_COPY.inputs()["input_ids"]
+    # without a mask, padding is told by the source's ids
+    expected = model.generate(input_ids=input_ids, attention_mask=(input_ids != 0).long(), max_new_tokens=8)
+    if arguments == "first":
+        written = model.generate(input_ids, max_new_tokens=8)
+    elif arguments == "named":
+        written = model.generate(inputs=input_ids, max_new_tokens=8)
+    else:
+        written = model.generate(None, input_ids=input_ids, max_new_tokens=8)
+    assert torch.equal(written, expected)
 
 
 def test_generations_at_the_same_time_do_not_disturb_each_other(tiny_tokenizer):

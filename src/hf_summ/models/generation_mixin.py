@@ -285,7 +285,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         # the decoder creates its own cache at the first step, as its state is not keys and values
         return False
 
-    def generate(self, *args, tokenizer=None, candidates=None, **kwargs):
+    def generate(self, inputs=None, *args, tokenizer=None, candidates=None, **kwargs):
         """transformers' `generate`.
 
         `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`): all layers
@@ -301,7 +301,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
-        source_ids = args[0] if args else kwargs.get("inputs", kwargs.get("input_ids"))
+        source_ids = kwargs.get("input_ids") if inputs is None else inputs
         check_source_ids(source_ids)
         if kwargs.get("encoder_outputs") is not None:
             # transformers leaves `input_ids` out then
@@ -314,7 +314,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         running = RunningGeneration(tokenizer, source_ids, candidates)
         token = _running.set(running)
         try:
-            output = super().generate(*args, **kwargs)
+            output = super().generate(inputs, *args, **kwargs)
             if isinstance(output, torch.Tensor):
                 return self._finished(output, running)
             output.sequences = self._finished(output.sequences, running)
