@@ -108,11 +108,11 @@ def test_padding_is_recognized_without_a_mask(architecture, beams):
     assert torch.equal(model.generate(source, **inputs, max_new_tokens=9, min_new_tokens=3, num_beams=beams), expected)
 
 
-CASES_OF_PADDING = [[0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 1]]
+CASES_OF_PADDING = [[0, 0, 1, 1, 1], [1, 0, 1, 0, 1], [1, 1, 0, 1, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 1]]
 
 
 @pytest.mark.parametrize("mask", CASES_OF_PADDING, ids=str)
-@pytest.mark.parametrize("made", [DRGD, DRGD_PRINTED], ids=architecture_name)
+@pytest.mark.parametrize("made", [DRGD, DRGD_PRINTED, POINTER_GENERATOR], ids=architecture_name)
 def test_padding_may_be_anywhere(made, mask):
     model, mask = made.model(), torch.tensor([mask, [1, 1, 1, 1, 1]])
     ids, targets = torch.tensor([[5, 6, 7, 8, 9], [9, 8, 7, 6, 5]]), torch.tensor([[1, 6, 7], [1, 5, 5]])

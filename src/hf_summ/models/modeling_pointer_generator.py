@@ -14,7 +14,7 @@ from transformers.utils.generic import merge_with_config_defaults
 
 from .configuration_pointer_generator import PointerGeneratorConfig
 from .layers_copying import keys_once, mean_over_targets, summed_coverage
-from .layers_transformer import cache_argument, product_of_rows
+from .layers_transformer import cache_argument, is_symbolic, product_of_rows
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
 from .modeling_copying import (
     CopyDecoderOutput,
@@ -49,8 +49,19 @@ class BidirectionalLstm(nn.LSTM):
         second direction, that is the document's first token.
 
         Args:
-            padding_mask: (B, S), true at tokens; None if there is no padding.
+            padding_mask: (B, S), true at tokens; None if there is no padding. In a graph, where its values are unknown,
+                there must be no padding between tokens.
         """
+        if padding_mask is not None and not is_symbolic(padding_mask):
+            is_behind_padding = padding_mask[:, 1:] & ~padding_mask[:, :-1]
+            if bool(is_behind_padding.any()):
+                # A second call gets the tokens in front of the padding. Its states move back to the tokens' positions.
+                tokens_first = padding_mask.long().argsort(dim=1, descending=True, stable=True)
+                positions = tokens_first[..., None]
+                tokens = inputs.gather(1, positions.expand_as(inputs))
+                states, last_hidden, last_cells = self(tokens, padding_mask.gather(1, tokens_first))
+                states = torch.zeros_like(states).scatter(1, positions.expand_as(states), states)
+                return states, last_hidden, last_cells
         # `shape[0]`, here and below, keeps the number of rows variable in a graph, unlike `len`
         start = inputs.new_zeros(2, inputs.shape[0], self.hidden_size)
         # `all_weights` looks the weights up; torch's own list of them lacks weights that accelerate or pruning replaced
