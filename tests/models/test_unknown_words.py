@@ -170,6 +170,26 @@ def test_the_encoders_output_alone_is_enough_to_copy_from(architecture):
     assert (written >= FIRST_POINTER).any()
 
 
+@pytest.mark.parametrize("beams", [1, 3])
+def test_transition_scores_are_those_of_the_words_and_pointers_that_were_written(architecture, beams):
+    model, (inputs, _) = copying_model(architecture), inputs_with_unknown_words(architecture)
+    settings = {"num_beams": beams, "num_return_sequences": beams, "length_penalty": 0.0}
+    settings |= {"max_new_tokens": 5, "min_new_tokens": 5, "return_dict_in_generate": True, "output_scores": True}
+    outputs = model.generate(**inputs, **settings)
+    assert (outputs.sequences >= FIRST_POINTER).any()
+    beam_indices = outputs.get("beam_indices")
+    normalized = model.compute_transition_scores(outputs.sequences, outputs.scores, beam_indices, normalize_logits=True)
+    columns = model.columns(outputs.sequences, inputs["input_ids"])
+    logits = model(**inputs, decoder_input_ids=columns[:, :-1]).logits
+    # `min_new_tokens` keeps the end out
+    logits[..., model.config.eos_token_id] = -torch.inf
+    forced = logits.log_softmax(-1).gather(-1, columns[:, 1:, None])[..., 0]
+    torch.testing.assert_close(normalized.double(), forced.double(), rtol=1e-5, atol=1e-5)
+    if beams > 1:
+        written = model.compute_transition_scores(outputs.sequences, outputs.scores, beam_indices)
+        torch.testing.assert_close(written.sum(1), outputs.sequences_scores)
+
+
 def test_settings_in_words_and_texts_count_copied_words(architecture):
     # transformers needs this word to read the tokens of `stop_strings`
     model, processor = build_with_processor(architecture, fitted_tokenizer([SENTENCE.format("abcdef", "town")]))

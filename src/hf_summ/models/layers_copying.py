@@ -4,7 +4,7 @@ The copy distribution of a step of the decoder is its attention to the positions
 probability of copying a word instead of generating one from the vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -151,6 +151,33 @@ def with_pointers(words: torch.Tensor, ids: torch.Tensor, source_ids: torch.Tens
     first_same = is_same.to(torch.uint8).argmax(-1)
     positions = torch.where(is_pointer, ids - FIRST_POINTER, first_same)
     return torch.where(is_pointer | is_same.any(-1), vocab_size + positions, words)
+
+
+def transition_scores(
+    columns: torch.Tensor,
+    scores: Sequence[torch.Tensor],
+    beam_indices: torch.Tensor | None = None,
+    normalize_logits: bool = False,
+) -> torch.Tensor:
+    """The score of each generated token (R, T), as `compute_transition_scores` of transformers; zero behind an end.
+
+    Args:
+        columns: (R, L), the columns of the tokens. The last T belong to steps of the search, others to a prompt.
+        scores: the scores (rows of the search, columns) of each step.
+        beam_indices: (R, at least T), the row of the search that a token continued, negative behind an end; by default
+            that of the same text.
+        normalize_logits: whether to normalize the scores of a step to log-probabilities.
+    """
+    if beam_indices is None:
+        beam_indices = torch.arange(len(columns), device=columns.device)[:, None].expand(-1, len(scores))
+    is_generated = beam_indices >= 0
+    steps = int(is_generated.sum(-1).max())
+    columns = columns[:, columns.shape[1] - steps :]
+    transitions = []
+    for step in range(steps):
+        step_scores = scores[step].log_softmax(-1) if normalize_logits else scores[step]
+        transitions.append(step_scores[beam_indices[:, step], columns[:, step]])
+    return torch.stack(transitions, 1).masked_fill(~is_generated[:, :steps], 0.0)
 
 
 def check_labels(labels: torch.Tensor, vocab_size: int, unknown_ids: int) -> None:

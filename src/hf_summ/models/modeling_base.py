@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, Encod
 
 from .checks import IGNORED_LABEL, class_to_save, save_further_code
 from .generation_mixin import SENTENCES_MODULE
+from .layers_transformer import is_symbolic
 
 if TYPE_CHECKING:
     # transformers saves the files of such imports with a checkpoint, whose configuration names this one
@@ -243,3 +244,11 @@ def check_cache(cache: Cache | None) -> None:
     layers = getattr(decoder_cache, "layers", None)
     if not layers or not isinstance(layers[-1], DecoderStateLayer):
         raise ValueError("`cache` is not from this model: omit it; for prefix tuning, which adds one, use LoRA instead")
+
+
+def check_prompts(attention_mask: torch.Tensor | None) -> None:
+    """Raise a ValueError if a mask (R, T) has ones behind zeros: a recurrent decoder would read the padding."""
+    if attention_mask is None or is_symbolic(attention_mask):
+        return
+    if bool((attention_mask[:, 1:] > attention_mask[:, :-1]).any()):
+        raise ValueError("`decoder_attention_mask` has padding before tokens: give recurrent decoders equal lengths")

@@ -28,9 +28,10 @@ from .layers_copying import (
     project_to_words,
     smoothed_cross_entropy,
     source_columns,
+    transition_scores,
     with_pointers,
 )
-from .layers_transformer import is_symbolic, needs_plain_operations, tied_embedding
+from .layers_transformer import needs_plain_operations, tied_embedding
 from .modeling_base import SummarizationPreTrainedModel, check_cache
 from .text_documents import FIRST_POINTER, WordTable, word_table
 
@@ -461,6 +462,12 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         is_pointer_column = (sequences >= vocab_size) & (sequences < FIRST_POINTER)
         return torch.where(is_pointer_column, FIRST_POINTER + sequences - vocab_size, sequences)
 
+    def compute_transition_scores(self, sequences, scores, beam_indices=None, normalize_logits=False):
+        """transformers' method, for scores that may also have columns of pointers."""
+        pointer_columns = self.config.vocab_size + sequences - FIRST_POINTER
+        columns = torch.where(sequences < FIRST_POINTER, sequences, pointer_columns)
+        return transition_scores(columns, scores, beam_indices, normalize_logits)
+
 
 def with_inputs_of(base: Callable) -> Callable[[Callable], Callable]:
     """Decorator: the signature has the parameters of `base`, another `forward`, and the method's keyword-only ones."""
@@ -477,14 +484,6 @@ def with_inputs_of(base: Callable) -> Callable[[Callable], Callable]:
         return method
 
     return extend_signature
-
-
-def check_prompts(attention_mask: torch.Tensor | None) -> None:
-    """Raise a ValueError if a mask (R, T) has ones behind zeros: a recurrent decoder would read the padding."""
-    if attention_mask is None or is_symbolic(attention_mask):
-        return
-    if bool((attention_mask[:, 1:] > attention_mask[:, :-1]).any()):
-        raise ValueError("`decoder_attention_mask` has padding before tokens: give recurrent decoders equal lengths")
 
 
 def _create_output(output_class: type[ModelOutput], values: Mapping[str, Any]) -> ModelOutput:

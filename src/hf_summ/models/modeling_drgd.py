@@ -21,7 +21,7 @@ from .generation_mixin import running_generation
 from .layers_copying import keys_once, mean_over_targets, summed_coverage
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
 from .layers_transformer import cache_argument
-from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
+from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, check_prompts, make_decoder_cache
 from .modeling_copying import (
     CopyDecoderOutput,
     CopyEncoderOutput,
@@ -29,7 +29,6 @@ from .modeling_copying import (
     CopyingModel,
     CopyModelOutput,
     CopySummarizationOutput,
-    check_prompts,
 )
 from .text_documents import check_vocabulary
 from .text_processing_recurrent import replace_unknown

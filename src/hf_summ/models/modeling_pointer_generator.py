@@ -15,14 +15,13 @@ from transformers.utils.generic import merge_with_config_defaults
 from .configuration_pointer_generator import PointerGeneratorConfig
 from .layers_copying import keys_once, mean_over_targets, summed_coverage
 from .layers_transformer import cache_argument, is_symbolic, product_of_rows
-from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
+from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, check_prompts, make_decoder_cache
 from .modeling_copying import (
     CopyDecoderOutput,
     CopyEncoderOutput,
     CopyingForConditionalGeneration,
     CopyingModel,
     CopyModelOutput,
-    check_prompts,
 )
 
 # an input of this size opens or closes a gate completely in every precision
