@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from transformers import BartConfig, BartForConditionalGeneration, pipeline
 
-from hf_summ.models.generation_sentences import Candidate, likeliest
+from hf_summ.data import fit_vocabulary
+from hf_summ.inspection import explain
+from hf_summ.models import pipeline_summarization
+from hf_summ.models.generation_sentences import Candidate, candidates_of, chosen_text, likeliest, text_of
 from hf_summ.models.text_sentences import MERITS, reasons_of, sentence_candidates
 from tests.conftest import SENTENCES, run_python, save
-from tests.models.architectures import ARCHITECTURES, GDLF, build_with_processor
+from tests.models.architectures import ARCHITECTURES, GDLF, POINTER_GENERATOR, build_with_processor
 
 ABSTRACT = (
     "Rivers carry sand to the sea. However, dams in the hills hold it back for many years. In this paper, we measure "
@@ -357,6 +360,63 @@ def test_models_of_transformers_choose_too(tiny_tokenizer):
     records = summarizer(texts, batch_size=2, max_new_tokens=60)
     for text, record in zip(texts, records, strict=True):
         assert record["summary_text"] in sentence_candidates(text)
+
+
+# each sentence has names, which a vocabulary of words lacks below
+NAMED = "Ana Lopez of the army opened the crossing. Bo Quux of the navy paid the builders of the bridge."
+VOCABULARIES = {
+    "words": fit_vocabulary(
+        [NAMED.replace("Ana Lopez", "").replace("Bo Quux", "")] * 2, units="words", show_progress=False
+    ),
+    "lower case": fit_vocabulary([NAMED] * 2, vocab_size=300, lowercase=True, show_progress=False),
+}
+with_vocabularies = pytest.mark.parametrize("name", VOCABULARIES)
+
+
+@with_vocabularies
+def test_sentences_are_those_of_the_text_whatever_the_vocabulary_lacks(name):
+    model, processor = build_with_processor(POINTER_GENERATOR, VOCABULARIES[name])
+    settings = {"whole_sentences": True, "max_new_tokens": 60}
+    documents = [NAMED, NAMED.split(". ", 1)]
+    summarizer = pipeline("summarization", model=model, processor=processor)
+    expected = [record["summary_text"] for record in summarizer(documents, **settings)]
+    assert set(expected) <= set(sentence_candidates(NAMED))
+    # the pipeline of a folder alone
+    alone = pipeline_summarization.SummarizationPipeline(model, processor=processor)
+    for size in (1, 2):
+        assert [record["summary_text"] for record in alone(documents, batch_size=size, **settings)] == expected
+    assert alone(" ", **settings) == [{"summary_text": ""}]
+    # a prefix is no part of a sentence
+    explanation = explain(model, processor, NAMED, source_prefix="tldr: ", **settings)
+    ids = processor.tokenizer(expected[0], add_special_tokens=False)["input_ids"]
+    assert explanation.summary == processor.batch_decode([ids])[0].strip()
+
+
+@with_vocabularies
+def test_ids_that_do_not_give_the_text_are_refused(name):
+    model, processor = build_with_processor(POINTER_GENERATOR, VOCABULARIES[name])
+    inputs = processor(NAMED, return_tensors="pt")
+    settings = {"whole_sentences": True, "max_new_tokens": 60, "tokenizer": processor}
+    with pytest.raises(ValueError, match="needs the documents' texts, as their ids lack capitals or words"):
+        model.generate(**inputs, **settings)
+    ids = model.generate(**inputs, **settings, candidates=[NAMED])
+    assert chosen_text(ids[0], NAMED, processor.tokenizer, special_tokens=False) in sentence_candidates(NAMED)
+
+
+@pytest.mark.parametrize("special_tokens", [False, True])
+def test_the_text_of_a_choice_is_found_by_its_ids(tiny_tokenizer, special_tokens):
+    text = "Rivers hold mutual information (MI) on sand. We raise MI by a new map of many rivers."
+    end_id, pad_id = tiny_tokenizer.eos_token_id, tiny_tokenizer.pad_token_id
+    for most_tokens in range(4, 40):
+        for candidate in candidates_of(text, tiny_tokenizer, end_id, most_tokens, special_tokens):
+            assert len(candidate.ids) <= most_tokens
+            ids = [end_id, *candidate.ids, pad_id]
+            assert chosen_text(ids, text, tiny_tokenizer, special_tokens).strip() == candidate.text
+
+
+def test_of_sentences_with_equal_ids_the_text_is_that_with_the_highest_merit(tiny_tokenizer):
+    candidates = [Candidate("Ana met Bo.", [7, 2], 0.5), Candidate("Cy met Bo.", [7, 2], 0.7)]
+    assert text_of([1, 7, 2, 0], candidates, tiny_tokenizer) == "Cy met Bo."
 
 
 def test_a_setting_of_the_search_has_no_effect_and_a_warning_says_so(tiny_tokenizer, caplog):

@@ -5,6 +5,7 @@ import json
 import logging
 import string
 from dataclasses import replace
+from pathlib import Path
 
 import datasets
 import numpy as np
@@ -23,15 +24,23 @@ from transformers import (
 from transformers.trainer_utils import SchedulerType
 
 from hf_summ import SagCopyProcessor
-from hf_summ.data import Corpus, load
+from hf_summ.data import Corpus, fit_vocabulary, load
 from hf_summ.models.text_processing_highlight_transformer import read_phrases
+from hf_summ.models.text_sentences import sentence_candidates
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import as_flag, parse_arguments
 from tests.conftest import save
-from tests.data.files import change_json
-from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD, GDLF, SAGCOPY, build_with_processor
+from tests.data.files import change_json, read_rows
+from tests.models.architectures import (
+    COPY_TRANSFORMER_BERT,
+    DRGD,
+    GDLF,
+    POINTER_GENERATOR,
+    SAGCOPY,
+    build_with_processor,
+)
 from tests.reports.tiny_models import foreign, nested
 from tests.training import tiny
 
@@ -171,6 +180,31 @@ def test_a_checkpoint_with_several_summaries_is_evaluated_with_one(recipe, tiny_
     metrics = recipe(save(tmp_path / "model", model, tiny_tokenizer), do_eval=True, do_predict=True)
     assert {"eval_rouge1", "predict_rouge1"} <= metrics.keys()
     assert GenerationConfig.from_pretrained(tmp_path / "out").num_return_sequences == 3
+
+
+@pytest.mark.parametrize("kind", ["words", "lower case", pytest.param("bart", marks=pytest.mark.thorough)])
+def test_the_recipe_chooses_the_sentences_that_the_pipeline_chooses(recipe, corpus, tiny_tokenizer, tmp_path, kind):
+    documents = [row["document"] for row in read_rows(Path(corpus["test_file"]))]
+    shared = {"source_prefix": "tldr: ", "max_new_tokens": 40}
+    if kind == "bart":
+        model, processor = foreign("bart", tiny_tokenizer), tiny_tokenizer
+        # the recipe has no flag for it, and transformers would rebuild the settings on loading, without unknown ones
+        model.generation_config.whole_sentences = True
+        model.generation_config._from_model_config = False
+    else:
+        settings = {"units": "words"} if kind == "words" else {"vocab_size": 300, "lowercase": True}
+        # words that only one document has are unknown
+        tokenizer = fit_vocabulary(documents[:1] * 2, show_progress=False, **settings)
+        model, processor = build_with_processor(POINTER_GENERATOR, tokenizer)
+        shared["whole_sentences"] = True
+    folder = save(tmp_path / "model", model, processor)
+    scores = recipe(folder, do_train=False, do_eval=True, do_predict=True, bf16=False, **shared)
+    predictions = [row["prediction"] for row in read_rows(tmp_path / "out" / "predictions.jsonl")]
+    summarizer = pipeline("summarization", model=folder)
+    assert predictions == [record["summary_text"] for record in summarizer(documents, **shared)]
+    for document, prediction in zip(documents, predictions, strict=True):
+        assert prediction in sentence_candidates(document)
+    assert scores["predict_rouge1"] > 0
 
 
 # huggingface/transformers#29665, #29988: saving fails after training

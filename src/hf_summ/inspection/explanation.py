@@ -16,6 +16,7 @@ from hf_summ.models.layers_copying import source_columns
 from hf_summ.models.text_documents import FIRST_POINTER, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import prefix_of, with_prefix
+from hf_summ.runtimes.long_documents import joined_text
 
 # The largest number of origins that are listed for a word of the summary.
 _MOST_ORIGINS = 8
@@ -147,14 +148,13 @@ def explain(
         source_arguments["phrases"] = [phrases]
     if word_tags is not None:
         source_arguments["word_tags"] = [word_tags]
+    if not isinstance(document, str):
+        document = list(document)
+    # with `whole_sentences`, the model chooses among the sentences of the text without the prefix
+    generation.setdefault("candidates", [joined_text(document)])
     prefix = prefix_of(model.config) if source_prefix is None else source_prefix
-    if isinstance(document, str):
-        document = with_prefix(document, prefix)
-        examples = document
-    else:
-        document = with_prefix(list(document), prefix)
-        examples = [document]
-    inputs = processor(examples, return_tensors="pt", **source_arguments).to(model.device)
+    document = with_prefix(document, prefix)
+    inputs = processor([document], return_tensors="pt", **source_arguments).to(model.device)
     replaces_unknown = False
     if summary is None:
         replace_unk = generation.pop("replace_unk", getattr(model.generation_config, "replace_unk", None))

@@ -246,7 +246,7 @@ class RunningGeneration:
     Attributes:
         tokenizer: the caller's tokenizer, from which the processors count words.
         source_ids: (B, S), the ids of the documents.
-        candidates: for `whole_sentences`, the caller's candidates of each document.
+        candidates: for `whole_sentences`, the text of each document, or its candidates.
         step_inputs: further inputs of the model at each step.
         coverage_penalty: the processor that reads each step's coverage.
         unknown_id, source: the id of unknown words to replace, and the model's inputs that contain their replacements.
@@ -254,7 +254,7 @@ class RunningGeneration:
 
     tokenizer: PreTrainedTokenizerBase | None
     source_ids: torch.Tensor | None = None
-    candidates: Sequence[Sequence] | None = None
+    candidates: Sequence[str] | Sequence[Sequence] | None = None
     step_inputs: dict[str, Any] = field(default_factory=dict)
     coverage_penalty: CoveragePenaltyLogitsProcessor | None = None
     unknown_id: int | None = None
@@ -295,8 +295,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         Args:
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
                 model's checkpoint.
-            candidates: each document's `generation_sentences.Candidate`s, for `whole_sentences`; by default those of
-                the decoded document.
+            candidates: for `whole_sentences`, each document's text, or its `generation_sentences.Candidate`s; by
+                default the text is decoded from the ids.
         """
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
@@ -372,10 +372,10 @@ class SummarizationGenerationMixin(GenerationMixin):
         module = import_module(SENTENCES_MODULE, __package__)
         candidates = running.candidates
         if candidates is None:
-            tokenizer = self._word_tokenizer()
-            end_id = int(config._eos_token_tensor[0])
-            texts = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
-            candidates = [module.candidates_of(text, tokenizer, end_id, config.max_length - 1, False) for text in texts]
+            candidates = module.decoded_documents(running.source_ids, self._word_tokenizer(), self.config.vocab_size)
+        if isinstance(candidates[0], str):
+            settings = (self._word_tokenizer(), int(config._eos_token_tensor[0]), config.max_length - 1, False)
+            candidates = [module.candidates_of(text, *settings) for text in candidates]
         # whole texts need no cache
         inputs = {
             key: value for key, value in model_kwargs.items() if key not in (CACHE, "use_cache", "cache_position")
@@ -494,7 +494,7 @@ class SummarizationGenerationMixin(GenerationMixin):
                 self._own_tokenizer = PreTrainedTokenizerFast.from_pretrained(self.name_or_path, **self.hub_settings)
             except (OSError, ValueError) as error:
                 raise ValueError(
-                    "`no_repeat_word_ngram_size`, `min_new_words` and `replace_unk` need the tokenizer: give it as "
-                    "`model.generate(..., tokenizer=processor)`, or set them to 0"
+                    "`no_repeat_word_ngram_size`, `min_new_words`, `replace_unk` and `whole_sentences` need the "
+                    "tokenizer: give it as `model.generate(..., tokenizer=processor)`, or set them to 0"
                 ) from error
         return self._own_tokenizer

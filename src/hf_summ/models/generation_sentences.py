@@ -6,12 +6,13 @@ highest sum of two numbers: its length-normalized log-probability, and its merit
 The runtime without PyTorch uses this module too, so that torch is imported within a function.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .text_documents import readable
 from .text_sentences import sentence_candidates
 
 if TYPE_CHECKING:
@@ -47,19 +48,20 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
         special_tokens: whether summaries have the special tokens that the tokenizer adds, as in BART.
     """
 
+    def with_end(ids: list[int]) -> list[int]:
+        has_end = special_tokens and ids[-1] == end_id
+        return ids if has_end else [*ids, end_id]
+
     def fits(sentence: str) -> bool:
         (ids,) = tokenizer([sentence], add_special_tokens=special_tokens)["input_ids"]
-        return len(ids) < most_tokens
+        return len(with_end(ids)) <= most_tokens
 
-    merits = sentence_candidates(text, fits)
+    merits = sentence_candidates(readable(text), fits)
     sentences = list(merits)
     rows = tokenizer(sentences, add_special_tokens=special_tokens)["input_ids"]
     candidates = []
     for sentence, ids in zip(sentences, rows, strict=True):
-        has_end = special_tokens and ids[-1] == end_id
-        if not has_end:
-            ids = [*ids, end_id]
-        candidates.append(Candidate(sentence, ids, merits[sentence]))
+        candidates.append(Candidate(sentence, with_end(ids), merits[sentence]))
     short_candidates = [candidate for candidate in candidates if len(candidate.ids) <= most_tokens]
     if short_candidates:
         return short_candidates
@@ -67,6 +69,65 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
     ids = shortest.ids[:most_tokens]
     (beginning,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
     return [Candidate(beginning.strip(), ids)]
+
+
+def decoded_documents(source_ids: "torch.Tensor | None", tokenizer: Any, vocab_size: int) -> list[str]:
+    """The texts of documents from their ids (B, S), for a caller of `generate()` that gives no texts.
+
+    Raises:
+        ValueError: there are no ids, or they lack capitals or words of the texts, so that the sentences would differ.
+    """
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    is_uncased = normalizer is not None and "A" not in normalizer.normalize_str("A")
+    unknown_id = tokenizer.unk_token_id
+    if unknown_id in (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id):
+        # some tokenizers have one token for unknown words and for the end
+        unknown_id = None
+    lacks_words = source_ids is None or bool((source_ids >= vocab_size).any())
+    if unknown_id is not None and not lacks_words:
+        lacks_words = bool((source_ids == unknown_id).any())
+    if is_uncased or lacks_words:
+        raise ValueError(
+            "`whole_sentences` needs the documents' texts, as their ids lack capitals or words: use "
+            '`pipeline("summarization")`, or set it to False'
+        )
+    return tokenizer.batch_decode(source_ids, skip_special_tokens=True)
+
+
+def text_of(token_ids: Iterable, candidates: Iterable[Candidate], tokenizer: Any) -> str:
+    """The text of the candidate with these ids; if several have them, of that with the highest merit.
+
+    Args:
+        token_ids: a start token, the ids and perhaps padding. If no candidate has the ids, they are the beginning of
+            one, and are decoded.
+    """
+    ids = _without_start_and_end(token_ids, tokenizer)
+    ended_ids = [*ids, tokenizer.eos_token_id]
+    equal = [candidate for candidate in candidates if candidate.ids in (ended_ids, ids)]
+    if not equal:
+        (beginning,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
+        return beginning
+    # such candidates differ in capitals or words that the vocabulary lacks
+    return max(equal, key=lambda candidate: candidate.merit).text
+
+
+def chosen_text(token_ids: Iterable, text: str, tokenizer: Any, special_tokens: bool) -> str:
+    """The text of the sentence that a model chose among those of a text, by its ids after a start token.
+
+    The other arguments are those of `candidates_of`.
+    """
+    # `candidates_of` spells out acronyms in sentences that fit: the chosen one is the same with its length as the limit
+    most_tokens = len(_without_start_and_end(token_ids, tokenizer)) + 1
+    candidates = candidates_of(text, tokenizer, tokenizer.eos_token_id, most_tokens, special_tokens)
+    return text_of(token_ids, candidates, tokenizer)
+
+
+def _without_start_and_end(token_ids: Iterable, tokenizer: Any) -> list[int]:
+    """The ids of a summary without the start token, the end token and padding."""
+    ids = [int(token_id) for token_id in token_ids][1:]
+    while ids and ids[-1] in (tokenizer.eos_token_id, tokenizer.pad_token_id):
+        ids.pop()
+    return ids
 
 
 def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray, length_penalty: float) -> Candidate:

@@ -89,6 +89,11 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             return [module.likeliest_sentences, module.sentence_candidates]
         return []
 
+    def chosen_text(self, token_ids: torch.Tensor, text: str, tokenizer) -> str:
+        """The text of the sentence that `generate()` chose from a text with `whole_sentences`, by its ids (L)."""
+        module = import_module(SENTENCES_MODULE, __package__)
+        return module.chosen_text(token_ids, text, tokenizer, special_tokens=False)
+
     def push_to_hub(self, *args, **kwargs):
         """transformers' `push_to_hub`; paths of local folders in the configuration, such as a BERT's, become names."""
         settings = vars(self.config)

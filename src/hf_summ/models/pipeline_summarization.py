@@ -6,6 +6,8 @@ The pipeline of the package hf_summ extends this one by further settings and mod
 from transformers import AutoProcessor, GenerationConfig, Pipeline
 from transformers.utils import logging
 
+from .text_documents import DOCUMENT_SEPARATOR
+
 logger = logging.get_logger(__name__)
 
 
@@ -67,30 +69,39 @@ class SummarizationPipeline(Pipeline):
         del inputs["document_lengths"], inputs["kept_lengths"]
         if length > kept:
             logger.warning(f"the document has {length} tokens, but the model reads {kept}: the others were truncated")
-        return {**inputs, "document": document, "row_length": kept}
+        text = document if isinstance(document, str) else DOCUMENT_SEPARATOR.join(document)
+        return {**inputs, "document": document, "text": text, "row_length": kept}
 
     def _forward(self, inputs, **generate):
         inputs = dict(inputs)
         document = inputs.pop("document")
         row_length = inputs.pop("row_length")
+        # one text, or those of a batch
+        text = inputs.pop("text")
+        texts = [text] if isinstance(text, str) else text
         settings = self._prepare_generate_kwargs(generate, return_dict_in_generate=False)
-        sequences = self.model.generate(**inputs, tokenizer=self.tokenizer, **settings)
-        documents = len(inputs["input_ids"])
-        sequences = sequences.view(documents, -1, sequences.shape[-1])
-        return {"sequences": sequences, "document": document, "row_length": row_length}
+        sequences = self.model.generate(**inputs, tokenizer=self.tokenizer, candidates=texts, **settings)
+        sequences = sequences.view(len(texts), -1, sequences.shape[-1])
+        if not self._get_set_generation_params(settings).get("whole_sentences"):
+            text = None
+        return {"sequences": sequences, "document": document, "chosen_from": text, "row_length": row_length}
 
     def postprocess(self, outputs, clean_up_tokenization_spaces=None):
         document = outputs["document"]
         # the sequences of the only document
         sequences = outputs["sequences"][0]
-        texts = self.processor.batch_decode(
-            sequences,
-            skip_special_tokens=True,
-            documents=[document],
-            max_length=outputs["row_length"],
-            clean_up_tokenization_spaces=clean_up_tokenization_spaces,
-        )
-        texts = self.processor.restore(texts, [document])
+        if outputs["chosen_from"] is None:
+            texts = self.processor.batch_decode(
+                sequences,
+                skip_special_tokens=True,
+                documents=[document],
+                max_length=outputs["row_length"],
+                clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+            )
+            texts = self.processor.restore(texts, [document])
+        else:
+            # a method of the model, as transformers loads the pipeline's code without that of the choice
+            texts = [self.model.chosen_text(sequences[0], outputs["chosen_from"], self.tokenizer)]
         documents = [document] if isinstance(document, str) else document
         if not any(text.strip() for text in documents):
             # the summary of a blank text is blank

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from typing import Any
 
 from hf_summ.models.checks import check_integer, check_texts, truncates
-from hf_summ.models.generation_sentences import Candidate, candidates_of
-from hf_summ.models.text_documents import readable
+from hf_summ.models.generation_sentences import candidates_of, text_of
 from hf_summ.runtimes.any_model import source_positions, target_positions, task_parameters, with_prefix
 from hf_summ.runtimes.encoding import ReadExample, encode_by_tokenizer, encoded_features, pad_by_tokenizer
 from hf_summ.runtimes.examples import (
@@ -369,9 +368,8 @@ class DocumentSummarizer:
             end_id = self.tokenizer.eos_token_id
             for example in written:
                 # the tokenizers of our architectures are used without special tokens; `candidates_of` adds the end
-                text = readable(example.note["text"])
                 example.note["candidates"] = candidates_of(
-                    text, self.tokenizer, end_id, ends.max_tokens, special_tokens=not self._is_ours
+                    example.note["text"], self.tokenizer, end_id, ends.max_tokens, special_tokens=not self._is_ours
                 )
         return written
 
@@ -448,7 +446,7 @@ class DocumentSummarizer:
             decoder = self.processor or self.tokenizer
             texts = decoder.batch_decode(sequences, skip_special_tokens=True, **settings)
             if "candidates" in note:
-                texts = [_text_of(token_ids, note["candidates"]) for token_ids in sequences]
+                texts = [text_of(token_ids, note["candidates"], self.tokenizer) for token_ids in sequences]
             elif "restored_from" in note:
                 texts = self.processor.restore(texts, [note["restored_from"]])
             for record, text in zip(records, texts, strict=True):
@@ -471,16 +469,7 @@ def _no_summaries(texts: Sequence[str]) -> list[str]:
     return []
 
 
-def _text_of(token_ids: Iterable, candidates: Iterable[Candidate]) -> str:
-    """The text of the candidate with these ids, which follow a start token and may be padded."""
-    ids = [int(token_id) for token_id in token_ids][1:]
-    for candidate in candidates:
-        if ids[: len(candidate.ids)] == candidate.ids:
-            return candidate.text
-    raise ValueError(f"no candidate has the ids {ids}")
-
-
-def ends_of(settings: Settings) -> SummaryEnds:
+def ends_of(settings: Mapping[str, Any]) -> SummaryEnds:
     """How summaries end with these settings of `generate()`."""
     max_tokens = settings.get("max_new_tokens")
     if not max_tokens:

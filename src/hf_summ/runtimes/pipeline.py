@@ -183,12 +183,8 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
         settings = dict(settings)
         is_ours = hasattr(self.model, "generation_keys")
         candidates = [example.note["candidates"] for example in examples if "candidates" in example.note]
-        if candidates and is_ours:
-            settings["candidates"] = candidates
-        elif candidates:
-            settings["custom_generate"] = _Choice(candidates)
-            settings["num_beams"] = 1
-            settings["whole_sentences"] = None
+        if candidates:
+            settings.update(choice_settings(self.model, candidates))
         nan_processor = _NanProcessor()
         # our models warn of NaN themselves, others by this processor
         if not is_ours:
@@ -231,6 +227,13 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
     def postprocess(self, outputs, **settings):
         example = outputs["example"]
         return self.to_records(outputs["output_ids"][0], example, **settings), example.note
+
+
+def choice_settings(model, candidates: list[list[Candidate]]) -> dict[str, Any]:
+    """The settings of `generate()` with which any model chooses among the candidates of each document."""
+    if hasattr(model, "generation_keys"):
+        return {"candidates": candidates}
+    return {"custom_generate": _Choice(candidates), "num_beams": 1, "whole_sentences": None}
 
 
 class _Choice:

@@ -224,7 +224,7 @@ def generation_config(
                 f"--{name} {settings[name]}: generate() of {model.config.model_type} does not support it; use "
                 "--no_repeat_ngram_size, --min_new_tokens or --length_penalty, which count tokens, for every model"
             )
-    if getattr(config, "whole_sentences", False) and "whole_sentences" not in settings:
+    if chooses_sentences(model) and "whole_sentences" not in settings:
         logger.warning(
             "the checkpoint's summaries are whole sentences of the documents, and so are those of this run; "
             "give --no-whole_sentences for a search for summaries"
@@ -253,6 +253,11 @@ def generation_config(
                 setattr(config, name, None)
     config.validate(strict=True)
     return config
+
+
+def chooses_sentences(model: PreTrainedModel) -> bool:
+    """Whether the model's generation settings have `whole_sentences`: its summaries are sentences of the documents."""
+    return bool(getattr(model.generation_config, "whole_sentences", False))
 
 
 def store_lengths(data: DataArguments, processor: Processor) -> None:

@@ -27,7 +27,7 @@ from hf_summ.training.folder.ledger import Description, Ledger, locked
 from hf_summ.training.folder.resuming import NO_CHECKPOINT, Resumption, describe, find_resumption, named_checkpoint
 from hf_summ.training.loop.making import make_trainer
 from hf_summ.training.loop.trainer import SummarizationTrainer
-from hf_summ.training.model import Built, build, trained_model
+from hf_summ.training.model import Built, build, chooses_sentences, trained_model
 from hf_summ.training.optimization import check_optimization
 from hf_summ.training.parsing import as_flag, parse_arguments
 from hf_summ.training.results import reports
@@ -216,7 +216,10 @@ def _scores_by_documents(setup: _Setup) -> bool:
     replaces_unknown = bool(getattr(setup.built.model.generation_config, "replace_unk", None))
     points_to_words = bool(getattr(setup.built.processor, "unknown_ids", 0))
     restores_case = bool(getattr(setup.built.processor, "restore_case", False))
-    return setup.scorer.needs_documents or replaces_unknown or points_to_words or restores_case
+    is_decoded_by_documents = (
+        replaces_unknown or points_to_words or restores_case or chooses_sentences(setup.built.model)
+    )
+    return setup.scorer.needs_documents or is_decoded_by_documents
 
 
 def _remove_checkpoints(folder: str) -> None:
@@ -314,8 +317,13 @@ class _Steps:
         if output.predictions is None:
             trainer.log_metrics("predict", metrics)
         else:
-            prefix = self.setup.arguments.data.source_prefix
-            summaries = reports.decode(trainer.processing_class, output.predictions, rows[:], prefix)
+            summaries = reports.decode(
+                trainer.processing_class,
+                output.predictions,
+                rows[:],
+                self.setup.arguments.data.source_prefix,
+                chooses_sentences(trainer.model),
+            )
             metrics |= self._report(summaries, metrics)
         return self._finish("predict", metrics, len(self.prepared["test"]))
 

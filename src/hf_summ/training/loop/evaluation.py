@@ -1,6 +1,6 @@
 """The evaluation loop: a loss and a summary for each row, each row once, in the data set's order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -18,7 +18,11 @@ from hf_summ.checkpoints.adapters import base_model, takes
 from hf_summ.data.columns import PREFIX_COLUMN, reference_texts, source_column
 from hf_summ.evaluation import perplexity
 from hf_summ.models.checks import IGNORED_LABEL
+from hf_summ.models.generation_sentences import candidates_of
 from hf_summ.models.modeling_sagcopy import guidance_divergence
+from hf_summ.runtimes.documents import ends_of
+from hf_summ.runtimes.long_documents import joined_text
+from hf_summ.runtimes.pipeline import choice_settings
 from hf_summ.runtimes.settings import clear_aliases
 from hf_summ.training.rows.batches import BatchOrder
 
@@ -49,8 +53,9 @@ class RowwiseTrainer(Seq2SeqTrainer):
     """A Seq2SeqTrainer that evaluates each row exactly once; its loaders' batches come from `BatchOrder`.
 
     It generates with the model's generation settings, and leaves them unchanged. It passes the tokenizer to
-    `generate()` for settings that count words. Predictions are in the data set's order, one list of token ids for each
-    row. `compute_metrics` gets an `EvalPrediction` with these fields:
+    `generate()` for settings that count words. For `whole_sentences`, the data set needs the documents. Predictions are
+    in the data set's order, one list of token ids for each row. `compute_metrics` gets an `EvalPrediction` with these
+    fields:
 
     - `predictions`: the predictions.
     - `label_ids`: the texts to compare the predictions with, from the column `references` or `summary`.
@@ -82,15 +87,22 @@ class RowwiseTrainer(Seq2SeqTrainer):
         if prediction_loss_only is None:
             prediction_loss_only = self.args.prediction_loss_only
         generates = self.args.predict_with_generate and not prediction_loss_only
+        dataset = cast(datasets.Dataset, dataloader.dataset)
+        columns = getattr(dataset, "column_names", ())
+        documents = None
+        if generates and source_column(columns) in columns:
+            documents = list(dataset[source_column(columns)])
         # the records of this process's rows, with the indices of the rows in the data set
         indexed_records: list[tuple[int, RowRecord]] = []
         for indices, inputs in zip(cast(BatchOrder, dataloader.batch_sampler), dataloader, strict=True):
             records = self._score(model, inputs)
             if generates:
-                self._add_summaries(records, model, inputs)
+                texts = None
+                if documents is not None:
+                    texts = [joined_text(documents[index]) for index in indices]
+                self._add_summaries(records, model, inputs, texts)
             indexed_records.extend(zip(indices, records, strict=True))
             self.control = self.callback_handler.on_prediction_step(self.args, self.state, self.control)
-        dataset = cast(datasets.Dataset, dataloader.dataset)
         # a row that several processes evaluated counts once
         record_of_row = dict(gather_object(indexed_records))
         records = [record_of_row[index] for index in range(len(dataset))]
@@ -99,7 +111,6 @@ class RowwiseTrainer(Seq2SeqTrainer):
         predictions = None
         if generates:
             predictions = [record.prediction for record in records]
-        columns = getattr(dataset, "column_names", ())
         references = reference_texts(dataset) if "summary" in columns else None
         if generates and references is not None and self.compute_metrics is not None:
             sources = {}
@@ -176,9 +187,18 @@ class RowwiseTrainer(Seq2SeqTrainer):
                 record.values = {"nll": nll, "tokens": record.tokens}
         return records
 
-    def _add_summaries(self, records: list[RowRecord], model: nn.Module, inputs: dict[str, Any]) -> None:
-        """Generate the summaries of a batch, and add them and their divergences to the records of its rows."""
-        summaries = self.generate_ids(inputs)
+    def _add_summaries(
+        self, records: list[RowRecord], model: nn.Module, inputs: dict[str, Any], texts: list[str] | None
+    ) -> None:
+        """Generate the summaries of a batch, and add them and their divergences to the records of its rows.
+
+        Args:
+            records: the records of the rows.
+            model: the model as accelerate wraps it.
+            inputs: the batch.
+            texts: the documents, if the data set has them.
+        """
+        summaries = self.generate_ids(inputs, texts=texts)
         for record, summary in zip(records, summaries, strict=True):
             record.prediction = summary
         if getattr(base_model(self.model).config, "is_guided", False):
@@ -217,7 +237,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     @torch.no_grad()
     def generate_ids(
-        self, inputs: dict[str, torch.Tensor], sampling: GenerationConfig | None = None
+        self, inputs: dict[str, torch.Tensor], sampling: GenerationConfig | None = None, texts: list[str] | None = None
     ) -> list[list[int]]:
         """The generated token ids of every row, without trailing padding; see `strip_padding` for what is kept.
 
@@ -225,6 +245,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
             inputs: a batch, whose labels are ignored.
             sampling: settings with which summaries are sampled during training. By default, the model's generation
                 settings and those of `evaluate()` apply, and each row has one summary.
+            texts: the documents, among whose sentences the model chooses if `whole_sentences` is set.
         """
         inputs = source_inputs(inputs)
         if sampling is None:
@@ -246,6 +267,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
         generation_config = deepcopy(self.model.generation_config)
         if sampling is not None:
             self.model.generation_config = sampling
+        elif texts is not None:
+            settings.update(self._choice_settings(texts, {**generation_config.to_diff_dict(), **settings}))
         try:
             # generate() calls the encoder directly, outside the method that accelerate wraps
             with self.accelerator.autocast():
@@ -256,6 +279,23 @@ class RowwiseTrainer(Seq2SeqTrainer):
         if not isinstance(ends, list):
             ends = [ends]
         return [strip_padding(row, generation_config.pad_token_id, ends) for row in generated.tolist()]
+
+    def _choice_settings(self, texts: list[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of `generate()` with which the model chooses among sentences, if `whole_sentences` is set.
+
+        Args:
+            texts: the documents of the batch.
+            settings: all settings of the search.
+        """
+        tokenizer = settings.get("tokenizer")
+        if tokenizer is None or not settings.get("whole_sentences"):
+            return {}
+        most_tokens = ends_of(settings).max_tokens
+        special_tokens = not hasattr(self.model, "generation_keys")
+        candidates = []
+        for text in texts:
+            candidates.append(candidates_of(text, tokenizer, tokenizer.eos_token_id, most_tokens, special_tokens))
+        return choice_settings(self.model, candidates)
 
 
 def source_inputs(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

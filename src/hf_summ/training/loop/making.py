@@ -15,7 +15,7 @@ from hf_summ.training.arguments import DataArguments, SummarizationTrainingArgum
 from hf_summ.training.checks import asks_for_fsdp
 from hf_summ.training.loop.rewards import rouge_rewards
 from hf_summ.training.loop.trainer import SummarizationTrainer
-from hf_summ.training.model import Built
+from hf_summ.training.model import Built, chooses_sentences
 from hf_summ.training.results.reports import Scorer, score
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,8 @@ def make_trainer(
         scorer.clean = getattr(processor, "clean", scorer.clean)
 
         def compute_metrics(predictions: EvalPrediction) -> dict[str, float]:
-            return score(predictions, processor, scorer, data.source_prefix)
+            chooses = chooses_sentences(built.model)
+            return score(predictions, processor, scorer, data.source_prefix, chooses)
 
     # half precision is only fast on multiples of eight
     is_half = training.fp16 or training.bf16

@@ -23,6 +23,7 @@ from hf_summ.evaluation.measures import MEASURES, Settings, check_metrics
 from hf_summ.evaluation.rouge import RougeMode, Several
 from hf_summ.evaluation.significance import Scored, rounded
 from hf_summ.evaluation.text_files import tag_pattern, without_tags
+from hf_summ.models.generation_sentences import chosen_text
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.training.rows.preparing import with_prefixes
 
@@ -184,7 +185,9 @@ class Scorer:
         return cleaned_texts
 
 
-def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:
+def score(
+    predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str, whole_sentences: bool
+) -> dict[str, float]:
     """The scores of generated summaries by name, and as `gen_len` the mean number of token ids of a summary.
 
     Args:
@@ -192,10 +195,11 @@ def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, pre
         processor: the processor that decodes the token ids.
         scorer: the scorer of the run.
         prefix: the text before each document, `source_prefix`.
+        whole_sentences: whether the summaries are sentences of the documents.
     """
     sources = predictions.inputs
     token_ids = predictions.predictions
-    texts = decode(processor, token_ids, sources, prefix)
+    texts = decode(processor, token_ids, sources, prefix, whole_sentences)
     documents = None
     if sources:
         documents = as_documents(sources[source_column(sources)])
@@ -216,19 +220,32 @@ def as_documents(examples: Sequence[str] | Sequence[list[str]]) -> list[str]:
 
 
 def decode(
-    processor: Processor, predictions: list[list[int]], sources: Mapping[str, Sequence] | None, prefix: str
+    processor: Processor,
+    predictions: list[list[int]],
+    sources: Mapping[str, Sequence] | None,
+    prefix: str,
+    whole_sentences: bool,
 ) -> list[str]:
     """Decode token ids to texts.
 
     Words that the model copied are spelled as in the documents, and so is the case of all words if the processor
-    restores it.
+    restores it. Whole sentences are spelled as in the documents too.
 
     Args:
         processor: the processor, or a tokenizer.
         predictions: the token ids of each summary.
         sources: columns of rows by name, among them the documents; without them, neither words nor case are restored.
         prefix: the text before each document, `source_prefix`.
+        whole_sentences: whether the summaries are sentences of the documents.
     """
+    if sources and whole_sentences:
+        tokenizer = getattr(processor, "tokenizer", processor)
+        special_tokens = not hasattr(processor, "source_features")
+        documents = as_documents(sources[source_column(sources)])
+        sentences = []
+        for ids, document in zip(predictions, documents, strict=True):
+            sentences.append(chosen_text(ids, document, tokenizer, special_tokens).strip())
+        return sentences
     settings = {}
     # only the package's processors can copy words of documents
     if sources and hasattr(processor, "source_features"):
