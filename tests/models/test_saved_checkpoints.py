@@ -7,8 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
+from transformers.dynamic_module_utils import get_relative_imports
 
 import hf_summ  # noqa: F401 registers the architectures
+from tests.conftest import save
+from tests.models.architectures import GDLF, build_with_processor
 
 # a folder per version with one per checkpoint: the files that it saved, and what they gave then as `expected`
 VERSIONS = Path(__file__).parent / "checkpoints"
@@ -32,6 +35,17 @@ def test_saved_model_computes_what_it_did(folder):
     torch.testing.assert_close(outputs.logits, expected["logits"])
     generated = model.generate(**inputs, max_new_tokens=6, num_beams=3)
     torch.testing.assert_close(generated, expected["generated"])
+
+
+def test_saved_code_is_complete(tiny_tokenizer, tmp_path):
+    model, processor = build_with_processor(GDLF, tiny_tokenizer)
+    model.generation_config.whole_sentences = True
+    save(tmp_path, model, processor)
+    files = {path.name for path in tmp_path.glob("*.py")}
+    assert {"generation_sentences.py", "text_sentences.py", "text_acronyms.py"} <= files
+    for file in tmp_path.glob("*.py"):
+        imported = {f"{name}.py" for name in get_relative_imports(file)}
+        assert imported <= files
 
 
 @pytest.mark.thorough

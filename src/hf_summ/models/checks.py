@@ -178,16 +178,20 @@ def class_to_save(object_class: type) -> type:
 
 
 def save_further_code(folder: str | Path, saved_class: type, needed: type | FunctionType) -> None:
-    """Add the file of a class or function that only some checkpoints need to a saved checkpoint.
+    """Add the file of a class or function that only some checkpoints need to a saved checkpoint, with its imports.
 
     transformers copies the file of the saved class, and the files that it imports. No file of ours imports the file of
-    `needed`. So the file is copied here, and the copy of the saved class's file gets a line that imports it.
+    `needed`. So the file and those that it imports are copied here, and the copy of the saved class's file gets a line
+    that imports it.
 
     Args:
         folder: the folder of the checkpoint, to which transformers has copied the saved class's file.
         saved_class: the class of the model, processor or configuration that was saved.
         needed: the class or function.
     """
+    # imported here, as the runtime without transformers reads this module
+    from transformers.dynamic_module_utils import get_relative_import_files
+
     saved_module = sys.modules[saved_class.__module__]
     needed_module = sys.modules[needed.__module__]
     saved_package = saved_module.__name__.rpartition(".")[0]
@@ -197,7 +201,9 @@ def save_further_code(folder: str | Path, saved_class: type, needed: type | Func
         return
     saved_file = Path(folder, Path(inspect.getfile(saved_module)).name)
     needed_file = Path(inspect.getfile(needed_module))
-    shutil.copyfile(needed_file, Path(folder, needed_file.name))
+    for file in (needed_file, *map(Path, get_relative_import_files(needed_file))):
+        if file.name != saved_file.name:
+            shutil.copyfile(file, Path(folder, file.name))
     code = saved_file.read_text(encoding="utf-8")
     line = f"from .{needed_file.stem} import {needed.__name__}  # noqa: E402, F401 this checkpoint needs it\n"
     if line not in code:

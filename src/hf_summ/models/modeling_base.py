@@ -85,8 +85,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     def _further_code(self) -> list[type | FunctionType]:
         """A function or class from each module that this checkpoint needs, and that most checkpoints do not need."""
         if self.can_generate() and getattr(self.generation_config, "whole_sentences", False):
-            module = import_module(SENTENCES_MODULE, __package__)
-            return [module.likeliest_sentences, module.sentence_candidates]
+            return [import_module(SENTENCES_MODULE, __package__).likeliest_sentences]
         return []
 
     def chosen_text(self, token_ids: torch.Tensor, text: str, tokenizer) -> str:
