@@ -10,7 +10,7 @@ from hf_summ.models import pipeline_summarization
 from hf_summ.models.generation_sentences import Candidate, candidates_of, chosen_text, likeliest, text_of
 from hf_summ.models.text_sentences import MERITS, reasons_of, sentence_candidates
 from tests.conftest import SENTENCES, run_python, save
-from tests.models.architectures import ARCHITECTURES, GDLF, POINTER_GENERATOR, build_with_processor
+from tests.models.architectures import ARCHITECTURES, DRGD, GDLF, POINTER_GENERATOR, build_with_processor
 
 ABSTRACT = (
     "Rivers carry sand to the sea. However, dams in the hills hold it back for many years. In this paper, we measure "
@@ -390,6 +390,13 @@ def test_sentences_are_those_of_the_text_whatever_the_vocabulary_lacks(name):
     explanation = explain(model, processor, NAMED, source_prefix="tldr: ", **settings)
     ids = processor.tokenizer(expected[0], add_special_tokens=False)["input_ids"]
     assert explanation.summary == processor.batch_decode([ids])[0].strip()
+
+
+def test_no_word_of_a_sentence_is_replaced():
+    model, processor = build_with_processor(DRGD, VOCABULARIES["words"])
+    summarizer = pipeline("summarization", model=model, processor=processor)
+    (record,) = summarizer(NAMED, whole_sentences=True, replace_unk=True, max_new_tokens=60)
+    assert record["summary_text"] in sentence_candidates(NAMED)
 
 
 @with_vocabularies

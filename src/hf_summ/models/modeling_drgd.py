@@ -433,7 +433,8 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
     def _prepare_generation_config(self, *args, **kwargs):
         config, model_kwargs = super()._prepare_generation_config(*args, **kwargs)
         running = running_generation()
-        if config.replace_unk and running is not None:
+        # a whole sentence has no word to replace
+        if config.replace_unk and not config.whole_sentences and running is not None:
             running.unknown_id = self._unknown_token_id()
         if config.sample_latent:
             seed = config.latent_seed
