@@ -25,8 +25,9 @@ from hf_summ.experiments.scoring import (
     verdict,
 )
 from hf_summ.experiments.tables import load_table
+from tests.data.files import json_lines, write
 from tests.evaluation.scores import novelty_rows, rouge_rows
-from tests.experiments.made_up import make_table
+from tests.experiments.made_up import make_table, write_table
 from tests.training import tiny
 
 ROUGE = ["rouge1", "rouge2", "rougeL", "rougeSU4"]
@@ -86,6 +87,21 @@ def test_tables_score_as_the_published_figures_were(name, reference, prediction,
     first_dataset = next(iter(table.datasets))
     scores = values(score(table, table.language_of(first_dataset), corpus, [prediction], None, None))
     assert scores["rouge2"] == pytest.approx(expected)
+
+
+def test_language_of_the_user_is_that_of_extracts_and_scores(tmp_path):
+    # English rules end sentences after the ordinal number, and split words at umlauts
+    rows = [
+        {"document": "Am 3. Oktober kam ein Zug. Es regnete.", "summary": "Am 3. Oktober kam ein Zug."},
+        {"document": "Häuser brannten. Es regnete.", "summary": "H user"},
+    ]
+    path = write(tmp_path / "test.jsonl", json_lines(rows))
+    # the flag is for trained rows, so the table has one, whose configuration does not exist
+    table_rows = [{"row": "LEAD-1", "extractive": "lead", "sentences": 1}, {"row": "to come", "config": "no/xsum.yaml"}]
+    table = write_table(tmp_path, measures=["rouge1"], rows=table_rows)
+    flags = ["--test_file", path, "--language", "de"]
+    (block,) = run_table(table, "small", {}, flags, str(tmp_path), lambda message: None)["datasets"]
+    assert block["rows"][0]["measures"]["rouge1"]["value"] == pytest.approx((100 + 0) / 2)
 
 
 def test_all_references_of_a_document_count(tmp_path, corpus, predictions):

@@ -425,17 +425,17 @@ def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Data
     if outcome.problem is not None or outcome.measures:
         return outcome
     table = workplace.table
+    language = workplace.language_of(system.dataset)
     workplace.announce(f"scoring {system.name}")
     try:
         predictions = outcome.predictions
         if not predictions:
-            predictions = summaries_without_training(table, system, corpus)
+            predictions = summaries_without_training(system, corpus, language)
         # Only a table that scores subwords needs the function that splits texts. A system without training has no model
         # with subwords, so `pieces` stays None, and `score` raises a ValueError for such a table.
         pieces = None
         if table.unit == "wordpieces":
             pieces = _pieces(system)
-        language = table.language_of(system.dataset)
         measures = score(table, language, corpus, predictions, outcome.losses, pieces)
     except (ValueError, ImportError) as error:
         return replace(outcome, problem=one_line(error))
@@ -470,7 +470,6 @@ def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
     problem = why_not_run(row)
     if problem is not None:
         return Outcome(row, problem)
-    table = workplace.table
     workplace.announce(f"counting {row.row} on {dataset}")
     try:
         corpus = read_corpus(dataset_settings(workplace, dataset))
@@ -481,7 +480,8 @@ def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
             numbers[f"{split}_pairs"] = len(rows)
             documents.extend(rows["document"])
             summaries.extend(rows["summary"])
-        numbers |= corpus_statistics(documents, summaries, table.language_of(dataset), table.unit)
+        language = workplace.language_of(dataset)
+        numbers |= corpus_statistics(documents, summaries, language, workplace.table.unit)
     except (ValueError, OSError) as error:
         return Outcome(row, one_line(error))
     return Outcome(row, numbers=numbers)

@@ -37,7 +37,7 @@ from hf_summ.experiments.settings import (
     second_run_settings,
     training_fingerprint,
 )
-from hf_summ.experiments.tables import SUMMARY_VALUES, Flags, Row, Table
+from hf_summ.experiments.tables import SUMMARY_VALUES, Flags, Row
 from hf_summ.experiments.workplace import Workplace, settle_data, with_split
 from hf_summ.extractive import ExtractiveSettings, extract
 from hf_summ.models.configuration_highlight_transformer import HighlightTransformerConfig
@@ -234,16 +234,16 @@ def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
     )
 
 
-def summaries_without_training(table: Table, system: System, corpus: Dataset) -> list[str]:
+def summaries_without_training(system: System, corpus: Dataset, language: str) -> list[str]:
     """The summaries of a system that is not trained.
 
     An extractive row selects sentences of each document. Any other row that is not trained, such as `gold`, scores the
     reference summaries themselves.
 
     Args:
-        table: the table, which knows the language of the data set.
         system: a system whose row is not trained.
         corpus: the documents and their reference summaries.
+        language: ISO 639 code of the language in which the documents and summaries are written.
 
     Raises:
         ValueError: the method or the number of sentences is wrong.
@@ -254,7 +254,6 @@ def summaries_without_training(table: Table, system: System, corpus: Dataset) ->
     if row.extractive is None:
         return references
     documents = list(corpus[source_column(corpus.column_names)])
-    language = table.language_of(system.dataset)
     sentences = row.sentences_of(system.dataset)
     if sentences == "reference":
         sentences = [len(split_sentences(reference, language)) for reference in references]
@@ -280,7 +279,7 @@ def _jobs(workplace: Workplace, row: Row, dataset: str) -> tuple[Job, Flags]:
     """
     settings, scale = base_settings(workplace.table, row, dataset, workplace.scale, workplace.extra)
     settings = settle_data(workplace, dataset, settings, scale)
-    settings.setdefault("language", workplace.table.language_of(dataset))
+    settings.setdefault("language", workplace.language_of(dataset))
     settings = _with_processor(workplace, settings, row, scale)
     # The extractive stage shortens documents before a model reads them, in training, in decoding, or in both. The user
     # may give options of the stage for all rows, and the recipe refuses them in runs without the stage. So they are

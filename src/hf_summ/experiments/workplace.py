@@ -43,6 +43,13 @@ class Workplace:
     folders: Mapping[str, str] = field(default_factory=dict)
     split: str = "test"
 
+    def language_of(self, dataset: str) -> str:
+        """The ISO 639 code of the texts that are read for a data set of the table.
+
+        It is the flag `language` of the user or, without the flag, the language that the table gives the data set.
+        """
+        return self.extra.get("language") or self.table.language_of(dataset)
+
     def data_name(self, dataset: str) -> str:
         """The name that a report gives to the data that are read for a data set of the table.
 
