@@ -27,7 +27,7 @@ from hf_summ.experiments.scoring import (
 from hf_summ.experiments.tables import load_table
 from tests.data.files import json_lines, write
 from tests.evaluation.scores import novelty_rows, rouge_rows
-from tests.experiments.made_up import make_table, write_table
+from tests.experiments.made_up import make_table, write_data, write_table
 from tests.training import tiny
 
 ROUGE = ["rouge1", "rouge2", "rougeL", "rougeSU4"]
@@ -113,6 +113,42 @@ def test_all_references_of_a_document_count(tmp_path, corpus, predictions):
     scores = values(score(table, "en", with_references, predictions, None, None))
     assert scores == means(rouge_rows(predictions, references, rouge_types=["rouge1", "rougeL"]))
     assert scores != values(score(table, "en", corpus, predictions, None, None))
+
+
+def test_tags_are_ends_of_sentences_and_no_words(tmp_path):
+    first, second = "the bridge is open", "Ana sang"
+    document, lists = f"{first}<q>{second}", [f"{first} [X_SEP] {second}", "it rained<q>"]
+    tagged = datasets.Dataset.from_dict({"document": [document], "summary": [lists[0]], "references": [lists]})
+    plain_lists = [f"{first}\n{second}", "it rained"]
+    plain_columns = {"document": plain_lists[:1], "summary": plain_lists[:1], "references": [plain_lists]}
+    table = make_table(tmp_path, measures=[*ROUGE, "novel1"], rows=[{"row": "DC"}])
+    scores = values(score(table, "en", tagged, [f"<t> {second} </t> <t> {first} </t>"], None, None))
+    plain_corpus = datasets.Dataset.from_dict(plain_columns)
+    assert scores == values(score(table, "en", plain_corpus, [f"{second}\n{first}"], None, None))
+    # all words of the document, none of which is novel
+    assert scores["novel1"] == 0
+
+
+@pytest.mark.parametrize("method", ["lead", "tail"])
+def test_tags_end_the_sentences_of_extracts_and_of_references(tmp_path, method):
+    row = {"document": "Ana sang<q>Ben ran<q>Eva read", "summary": "Ana sang<q>Eva read"}
+    path = write(tmp_path / "test.jsonl", json_lines([row]))
+    rows = [{"row": method, "extractive": method, "sentences": "reference"}, {"row": "references", "gold": True}]
+    table = write_table(tmp_path, measures=["rouge1"], rows=rows)
+    (block,) = run_table(table, "small", {}, ["--test_file", path], str(tmp_path), lambda message: None)["datasets"]
+    # two of four words are right
+    assert [row["measures"]["rouge1"]["value"] for row in block["rows"]] == [pytest.approx(50), pytest.approx(100)]
+
+
+def test_statistics_count_no_tags(tmp_path):
+    data = write_data(tmp_path / "news", train=1, validation=1, test=1)
+    for split in ("train", "validation", "test"):
+        row = {"document": "Ana sang<q>Ben ran", "summary": "<t> Ana sang </t> <t> Ben </t>"}
+        write(data / f"{split}.jsonl", json_lines([row]))
+    measures = ["document_words", "document_sentences", "summary_words", "summary_sentences", "vocabulary"]
+    table = write_table(tmp_path, kind="statistics", measures=measures, rows=[{"row": "news"}])
+    (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path), lambda message: None)["datasets"]
+    assert [cell["value"] for cell in block["rows"][0]["measures"].values()] == [4, 2, 3, 2, 4]
 
 
 def test_wordpieces_are_scored_sentence_by_sentence(tmp_path, corpus, predictions):

@@ -24,7 +24,17 @@ from hf_summ.experiments.content import Block, Relation, Report
 from hf_summ.experiments.judgements import count_votes, judge_texts
 from hf_summ.experiments.plots import write_plot
 from hf_summ.experiments.report import latex, markdown
-from hf_summ.experiments.scoring import WAITING, Outcome, Pieces, claims, over_seeds, relation, score, why_not_run
+from hf_summ.experiments.scoring import (
+    WAITING,
+    Outcome,
+    Pieces,
+    claims,
+    over_seeds,
+    relation,
+    score,
+    texts_without_tags,
+    why_not_run,
+)
 from hf_summ.experiments.settings import architecture_of, flags_of_all_rows, missing_key, split_files
 from hf_summ.experiments.systems import System, plan, run_all, summaries_without_training
 from hf_summ.experiments.tables import SCALES, Flags, Row, Table, load_table
@@ -465,7 +475,8 @@ def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
 
     Returns:
         The outcome with the number of rows of each split, such as `train_pairs`, and with the statistics of all splits
-        together. If the row is not run or the corpus cannot be read, the outcome has a problem instead.
+        together. Tags in the texts are read as ends of sentences. If the row is not run or the corpus cannot be read,
+        the outcome has a problem instead.
     """
     problem = why_not_run(row)
     if problem is not None:
@@ -478,8 +489,8 @@ def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
         summaries: list[str] = []
         for split, rows in corpus.items():
             numbers[f"{split}_pairs"] = len(rows)
-            documents.extend(rows["document"])
-            summaries.extend(rows["summary"])
+            documents.extend(texts_without_tags(rows["document"]))
+            summaries.extend(texts_without_tags(rows["summary"]))
         language = workplace.language_of(dataset)
         numbers |= corpus_statistics(documents, summaries, language, workplace.table.unit)
     except (ValueError, OSError) as error:

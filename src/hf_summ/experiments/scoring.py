@@ -6,7 +6,7 @@ An outcome is the result of running a row on a data set, with one seed. A measur
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from hf_summ.evaluation.significance import (
     paired_bootstrap,
     perplexity,
 )
+from hf_summ.evaluation.text_files import tag_pattern, without_tags
 from hf_summ.experiments.content import Claim, ClaimCell, Relation, RunFacts, Span, ValueInterval
 from hf_summ.experiments.tables import ROUGE_MEASURES, Entry, Row, Table
 
@@ -137,6 +138,25 @@ def why_not_run(row: Row) -> str | None:
     return row.unavailable
 
 
+def texts_without_tags(texts: Iterable[str | Sequence[str]]) -> list:
+    """The texts with line ends in place of tags between sentences, as the training recipe and `hf-summ evaluate` do.
+
+    Args:
+        texts: texts, or lists of texts, such as the references of each document.
+
+    Returns:
+        A list with the shape of `texts`.
+    """
+    tag = tag_pattern()
+    untagged: list[str | list[str]] = []
+    for text in texts:
+        if isinstance(text, str):
+            untagged.append(without_tags(text, tag))
+        else:
+            untagged.append([without_tags(part, tag) for part in text])
+    return untagged
+
+
 def score(
     table: Table,
     language: str,
@@ -145,7 +165,7 @@ def score(
     losses: np.ndarray | None,
     pieces: Pieces | None,
 ) -> dict[str, Scored]:
-    """Score the summaries of one system in the measures of a table.
+    """Score the summaries of one system in the measures of a table. Tags in the texts are read as ends of sentences.
 
     Args:
         table: a table that scores systems.
@@ -164,13 +184,14 @@ def score(
         ImportError: a library that a measure needs is not installed.
     """
     settings = _measure_settings(table, language)
-    references = reference_texts(corpus)
+    predictions = texts_without_tags(predictions)
+    references = texts_without_tags(reference_texts(corpus))
     scores: dict[str, Scored] = {}
     for measure in _measures_of(table):
         system_texts = predictions
         compared_texts = references
         if measure.reads == "sources":
-            compared_texts = corpus["document"]
+            compared_texts = texts_without_tags(corpus["document"])
         if measure.name == "rouge" and table.unit == "wordpieces":
             if pieces is None:
                 raise ValueError("the table scores subwords, but this row has no model that defines them")

@@ -27,7 +27,7 @@ from hf_summ.experiments.fitting import (
 )
 from hf_summ.experiments.jobs import Job, JobFailed, perform
 from hf_summ.experiments.scales import Scale
-from hf_summ.experiments.scoring import WAITING, Outcome, why_not_run
+from hf_summ.experiments.scoring import WAITING, Outcome, texts_without_tags, why_not_run
 from hf_summ.experiments.settings import (
     base_settings,
     decoding_fingerprint,
@@ -238,7 +238,7 @@ def summaries_without_training(system: System, corpus: Dataset, language: str) -
     """The summaries of a system that is not trained.
 
     An extractive row selects sentences of each document. Any other row that is not trained, such as `gold`, scores the
-    reference summaries themselves.
+    reference summaries themselves. Tags in the texts are read as ends of sentences.
 
     Args:
         system: a system whose row is not trained.
@@ -250,10 +250,10 @@ def summaries_without_training(system: System, corpus: Dataset, language: str) -
         ImportError: a library that the method needs is not installed.
     """
     row = system.row
-    references = list(corpus["summary"])
+    references = texts_without_tags(corpus["summary"])
     if row.extractive is None:
         return references
-    documents = list(corpus[source_column(corpus.column_names)])
+    documents = texts_without_tags(corpus[source_column(corpus.column_names)])
     sentences = row.sentences_of(system.dataset)
     if sentences == "reference":
         sentences = [len(split_sentences(reference, language)) for reference in references]
