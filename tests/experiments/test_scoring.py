@@ -11,6 +11,7 @@ from hf_summ.data import split_sentences
 from hf_summ.evaluation import paired_bootstrap, perplexity
 from hf_summ.evaluation.report import Evaluation, Settings
 from hf_summ.evaluation.significance import Comparison, Scored, examples_to_decide, mean_over_rows, ratio
+from hf_summ.experiments.blocks import block_of_scores
 from hf_summ.experiments.report import markdown_of_claims
 from hf_summ.experiments.run import run_table
 from hf_summ.experiments.scoring import (
@@ -27,7 +28,7 @@ from hf_summ.experiments.scoring import (
 from hf_summ.experiments.tables import load_table
 from tests.data.files import json_lines, write
 from tests.evaluation.scores import novelty_rows, rouge_rows
-from tests.experiments.made_up import make_table, write_data, write_table
+from tests.experiments.made_up import equal_scores, make_table, write_data, write_table
 from tests.training import tiny
 
 ROUGE = ["rouge1", "rouge2", "rougeL", "rougeSU4"]
@@ -304,6 +305,36 @@ def test_verdict_is_on_the_published_direction(published, low, high, expected):
 def test_verdict_needs_a_run_and_more_than_one_document():
     assert verdict(0.3, None) is None
     assert verdict(0.3, Comparison(0.5, 0.5, 0.5, pairs=1)) == "undecided"
+
+
+# the values of the baseline's seeds and of the row's, and the verdict on a published difference above zero
+CASES_OF_VERDICTS_OVER_SEEDS = [
+    ([20.0, 26.0], [24.0, 25.0], "undecided"),
+    ([20.0, 22.0], [24.0, 25.0], "holds"),
+    ([24.0, 25.0], [20.0, 22.0], "fails"),
+    # the baseline has no second seed, as it is not trained or its second seed is still to come
+    ([24.5], [24.0, 26.0], "undecided"),
+    ([23.0], [24.0, 26.0], "holds"),
+]
+
+
+@pytest.mark.parametrize("measure", ["rouge1", "perplexity"])
+@pytest.mark.parametrize(("baseline_values", "row_values", "expected"), CASES_OF_VERDICTS_OVER_SEEDS)
+def test_verdict_needs_seeds_that_do_not_overlap(tmp_path, measure, baseline_values, row_values, expected):
+    rows = [{"row": "DC", "published": [30]}, {"row": "GDLF", "published": [32]}]
+    table = make_table(tmp_path, measures=[measure], rows=rows, baseline="DC")
+    outcomes = []
+    for row, values_of_seeds in zip(table.rows, [baseline_values, row_values], strict=True):
+        for seed, value in enumerate(values_of_seeds, start=1):
+            scored = equal_scores(value)
+            if measure == "perplexity":
+                scored = Scored(np.array([[20 * np.log(value), 20.0]] * 9), perplexity)
+            outcomes.append(Outcome(row, facts={"seed": seed}, measures={measure: scored}))
+    block = block_of_scores(table, "xsum", "xsum", 9, over_seeds(outcomes))
+    cell = block["rows"][1]["measures"][measure]
+    # the interval over documents excludes zero, as all documents have the same scores
+    assert cell["difference"]["low"] * cell["difference"]["high"] > 0
+    assert cell["verdict"] == expected
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ figure, which the paper prints for the same row, data set and measure.
 from collections.abc import Mapping, Sequence
 
 from hf_summ import __version__
-from hf_summ.evaluation.significance import Comparison, Scored
+from hf_summ.evaluation.significance import Scored
 from hf_summ.experiments.content import Block, Cell, OurValue, Report, ReportRow
-from hf_summ.experiments.scoring import Outcome, compare, verdict
+from hf_summ.experiments.scoring import Outcome, compare, do_seeds_overlap, verdict
 from hf_summ.experiments.tables import Row, Table
 
 
@@ -87,10 +87,7 @@ def block_of_scores(table: Table, dataset: str, data: str, documents: int | None
             scored = outcome.measures.get(measure)
             cell: Cell = {**_our_value(scored), "published": published[measure]}
             if is_compared:
-                comparison = None
-                if scored is not None and measure in our_baseline:
-                    comparison = compare(scored, our_baseline[measure])
-                _add_differences(cell, published_baseline.get(measure), comparison)
+                _add_differences(cell, published_baseline.get(measure), scored, our_baseline.get(measure))
             cells[measure] = cell
         rows.append(_report_row(outcome, cells))
     return {"dataset": dataset, "data": data, "documents": documents, "rows": rows}
@@ -160,23 +157,33 @@ def _published_figures(table: Table, row: Row, dataset: str) -> dict[str, float 
     return dict(zip(table.measures, row.published[dataset], strict=True))
 
 
-def _add_differences(cell: Cell, published_baseline: float | None, comparison: Comparison | None) -> None:
+def _add_differences(
+    cell: Cell, published_baseline: float | None, scored: Scored | None, our_baseline: Scored | None
+) -> None:
     """Add the published difference from the baseline, the verdict on it, and our difference to a cell, in place.
+
+    If our difference is undefined, the verdict is None, and the cell gets no `difference`.
 
     Args:
         cell: the cell of a row that is not the baseline, with the row's published figure.
         published_baseline: the published figure of the baseline in the same measure, or None.
-        comparison: our difference from the baseline, or None; then the cell gets no `difference`.
+        scored: our score of the row, or None.
+        our_baseline: our score of the baseline in the same measure, or None.
     """
     published_difference = None
     if cell["published"] is not None and published_baseline is not None:
         published_difference = round(float(cell["published"] - published_baseline), 6)
     cell["published_difference"] = published_difference
-    cell["verdict"] = verdict(published_difference, comparison)
-    if comparison is not None:
-        cell["difference"] = {
-            "value": comparison.mean,
-            "low": comparison.low,
-            "high": comparison.high,
-            "p_value": comparison.p_value,
-        }
+    cell["verdict"] = None
+    if scored is None or our_baseline is None:
+        return
+    comparison = compare(scored, our_baseline)
+    if comparison is None:
+        return
+    cell["verdict"] = verdict(published_difference, comparison, do_seeds_overlap(scored, our_baseline))
+    cell["difference"] = {
+        "value": comparison.mean,
+        "low": comparison.low,
+        "high": comparison.high,
+        "p_value": comparison.p_value,
+    }

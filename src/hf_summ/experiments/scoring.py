@@ -267,7 +267,7 @@ def compare(scored: Scored, baseline: Scored) -> Comparison | None:
         return None
 
 
-def verdict(published: float | None, comparison: Comparison | None) -> str | None:
+def verdict(published: float | None, comparison: Comparison | None, seeds_overlap: bool = False) -> str | None:
     """Whether the direction of a published difference from the baseline holds here.
 
     Only the signs of the differences count, not whether higher or lower values are better.
@@ -275,16 +275,18 @@ def verdict(published: float | None, comparison: Comparison | None) -> str | Non
     Args:
         published: the published difference, or None.
         comparison: our difference with its interval, or None.
+        seeds_overlap: whether the values of the two rows overlap over seeds, see `do_seeds_overlap`.
 
     Returns:
         "holds": our interval excludes zero, and our difference has the sign of the published difference.
         "fails": our interval excludes zero, and our difference has the opposite sign.
-        "undecided": our interval includes zero.
+        "undecided": our interval includes zero, or the seeds overlap. With other seeds, the verdict might be the
+            opposite one.
         None: no difference was published, the published difference is zero, or there is no difference of ours.
     """
     if not published or comparison is None:
         return None
-    if not comparison.significant:
+    if not comparison.significant or seeds_overlap:
         return "undecided"
     if (comparison.mean > 0) == (published > 0):
         return "holds"
@@ -323,10 +325,7 @@ def _claim_cell(scored: Scored, exceeded: Scored) -> ClaimCell:
     difference = compare(scored, exceeded)
     assert difference is not None, "ROUGE has a value for every document"
     # A claim is a published difference above zero, whose size does not matter.
-    judged = verdict(1.0, difference)
-    if _seeds_overlap(scored, exceeded):
-        # With other seeds, the verdict might be the opposite one.
-        judged = "undecided"
+    judged = verdict(1.0, difference, do_seeds_overlap(scored, exceeded))
     differences = _means_of_documents(scored) - _means_of_documents(exceeded)
     documents = math.inf
     if len(differences) > 1:
@@ -338,20 +337,26 @@ def _claim_cell(scored: Scored, exceeded: Scored) -> ClaimCell:
     }
 
 
-def _seeds_overlap(scored: Scored, exceeded: Scored) -> bool:
-    """Whether the ranges of the two rows' values over their seeds overlap."""
+def do_seeds_overlap(scored: Scored, baseline: Scored) -> bool:
+    """Whether the ranges of two rows' values over their seeds overlap. A row that was scored once has a single value.
+
+    Args:
+        scored, baseline: the scores of the rows in the same measure. Each has a value for the corpus.
+    """
     values = _values_of_seeds(scored)
-    exceeded_values = _values_of_seeds(exceeded)
-    highest_minimum = max(min(values), min(exceeded_values))
-    lowest_maximum = min(max(values), max(exceeded_values))
+    baseline_values = _values_of_seeds(baseline)
+    highest_minimum = max(min(values), min(baseline_values))
+    lowest_maximum = min(max(values), max(baseline_values))
     return highest_minimum <= lowest_maximum
 
 
 def _values_of_seeds(scored: Scored) -> Sequence[float]:
-    """The value of each seed, for a score that is a mean over documents; one value for a row that was scored once."""
+    """The value of each seed, for a score with a value for the corpus; one value for a row that was scored once."""
     if scored.seeds:
         return scored.seeds
-    return [float(_means_of_documents(scored).mean())]
+    value = scored.value()
+    assert value is not None, "rows are compared only if both have values"
+    return [value]
 
 
 def _means_of_documents(scored: Scored) -> np.ndarray:
