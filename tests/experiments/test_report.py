@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from hf_summ import __version__
+from hf_summ.evaluation.significance import Scored, perplexity
 from hf_summ.experiments.blocks import block_of_scores, block_of_values, make_report
 from hf_summ.experiments.plots import write_plot
 from hf_summ.experiments.report import markdown, markdown_of_trainings, title_of
-from hf_summ.experiments.scoring import Outcome, claims
+from hf_summ.experiments.scoring import Outcome, claims, over_seeds
 from tests.experiments.made_up import equal_scores, make_table
 
 FACTS = {"run": "0123456789abcdef", "parameters": 2_345_678, "updates": 900, "epochs": 1.5, "seed": 42}
@@ -140,6 +142,25 @@ def test_table_of_ours_has_seeds_updates_and_claims_but_no_published_figures(tmp
     block_without_claims = block_of_scores(table, "xsum", "x", 9, outcomes)
     text = markdown(make_report(replace(table, baseline="DC"), "full", [block_without_claims]))
     assert "\nDifferences from DC, means over seeds, with 95% intervals" in text
+
+
+def test_measures_of_the_corpus_are_pooled_over_seeds_and_said_to_be(tmp_path):
+    rows = [{"row": "DC"}, {"row": "GDLF"}]
+    table = make_table(tmp_path, rows=rows, measures=["rouge1", "perplexity", "bleu"], baseline="DC")
+    tokens = np.full(9, 20.0)
+    outcomes = []
+    for row in table.rows:
+        for seed, value in ((1, 10.0), (2, 40.0)):
+            losses = Scored(np.column_stack([tokens * np.log(value), tokens]), perplexity)
+            scores = {"rouge1": equal_scores(value), "perplexity": losses}
+            outcomes.append(Outcome(row, facts={**FACTS, "seed": seed}, measures=scores))
+    block = block_of_scores(table, "xsum", "x", 9, over_seeds(outcomes))
+    cell = block["rows"][0]["measures"]
+    # the perplexity of all tokens is the geometric mean, as both seeds have as many
+    assert [cell[measure]["value"] for measure in ("rouge1", "perplexity")] == [pytest.approx(25), pytest.approx(20)]
+    text = markdown(make_report(table, "full", [block]))
+    assert "\nMeans over seeds (perplexity, BLEU of all seeds together), with 95% intervals" in text
+    assert "\nDifferences from DC, means over seeds (perplexity, BLEU of all seeds together), with 95%" in text
 
 
 def test_documents_that_were_shortened_are_told(tmp_path):

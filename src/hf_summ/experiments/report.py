@@ -27,6 +27,8 @@ _TRAININGS = (
     "summarized per second of wall time, the mean negative log-likelihood per training token in the last tenth of the "
     "updates, and its fall from the tenth before:"
 )
+# The measures of a whole corpus, which are no means over documents. Over seeds, they are pooled, see `over_seeds`.
+_OF_CORPUS = ("perplexity", *measures.MEASURES["bleu"].titles, *measures.MEASURES["chrf"].titles)
 # What a table shows in place of a missing number.
 _NONE = "–"
 
@@ -61,12 +63,13 @@ def _markdown_of_block(report: Report, block: Block) -> list[str]:
     """
     lines = [f"## {block['dataset']}", "", data_line(report, block), ""]
     if _has_seeds(block):
-        lines.extend(["Means over seeds, with 95% intervals over documents, and the range over seeds:", ""])
+        pooled = _pooled_measures(report)
+        lines.extend([f"Means over seeds{pooled}, with 95% intervals over documents, and the range over seeds:", ""])
     lines.append(_scores(report, block))
     lines.extend(markdown_of_trainings(block["rows"]))
     lines.extend(_markdown_of_extractions(block["rows"]))
     if report["baseline"] is not None:
-        lines.extend(["", _differences_line(report["baseline"], block), "", _differences(report, block)])
+        lines.extend(["", _differences_line(report, block), "", _differences(report, block)])
     titles = _titles(report)
     if block.get("claims"):
         lines.append("")
@@ -98,6 +101,17 @@ def _has_seeds(block: Block) -> bool:
     return any("seeds" in row for row in block["rows"])
 
 
+def _pooled_measures(report: Report) -> str:
+    """The measures that are no means over seeds, as a parenthesis after the words "means over seeds"; "" if none."""
+    titles = []
+    for measure, title in _titles(report).items():
+        if measure in _OF_CORPUS:
+            titles.append(title)
+    if not titles:
+        return ""
+    return f" ({', '.join(titles)} of all seeds together)"
+
+
 def _markdown_of_extractions(rows: Sequence[ReportRow]) -> list[str]:
     """How the documents of each row were shortened, as lines of Markdown: a list of the rows with shortened documents.
 
@@ -112,20 +126,20 @@ def _markdown_of_extractions(rows: Sequence[ReportRow]) -> list[str]:
     return ["", "Documents were shortened before the model read them; what was kept:", ""] + items
 
 
-def _differences_line(baseline: str, block: Block) -> str:
+def _differences_line(report: Report, block: Block) -> str:
     """The sentence above the table of differences, which says over what the intervals were computed.
 
     Args:
-        baseline: name of the row that is the baseline.
-        block: the block.
+        report: a report with a baseline.
+        block: a block of the report.
     """
     runs = ""
     if _has_seeds(block):
-        runs = "means over seeds, "
+        runs = f"means over seeds{_pooled_measures(report)}, "
     elif _trained_rows(block):
         # Readers must know that the differences of single runs may come from the seed.
         runs = "of one run each, "
-    return f"Differences from {baseline}, {runs}with 95% intervals by paired bootstrap over documents:"
+    return f"Differences from {report['baseline']}, {runs}with 95% intervals by paired bootstrap over documents:"
 
 
 def _markdown_of_problems(title: str, rows: Sequence[ReportRow]) -> list[str]:

@@ -414,6 +414,9 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> ValueInterval | N
 def _pooled(scores: Sequence[Scored]) -> Scored:
     """The score of a row over its seeds. The statistics of each document are summed over the seeds.
 
+    A score that is a mean over documents is then the mean over the seeds. A measure of a whole corpus, such as
+    perplexity, is computed once, from the sums.
+
     Args:
         scores: the score of each seed in one measure, at least one.
     """
