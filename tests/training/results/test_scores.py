@@ -1,12 +1,13 @@
 """The scores of a run's summaries."""
 
+import datasets
 import pytest
 
 from hf_summ.data import lead
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, chrf
 from hf_summ.evaluation.significance import rounded
-from hf_summ.training.results.reports import Scorer
+from hf_summ.training.results.reports import Scorer, lead_metrics
 from hf_summ.training.run import main
 from tests.data.files import read_rows
 from tests.evaluation.scores import rouge_means
@@ -19,6 +20,13 @@ def test_tags_between_sentences_are_their_ends():
     with pytest.warns(UserWarning, match="tags such as <q>, read as the ends of sentences"):
         scores = scorer(*texts)
     assert (scores["rouge1"], scores["rougeL"]) == (100, 100)
+
+
+def test_tags_end_the_first_sentences_of_a_document():
+    rows = datasets.Dataset.from_dict({"document": ["a cat sat <q> a dog ran"], "summary": ["a cat sat"]})
+    with pytest.warns(UserWarning, match="tags such as <q>"):
+        scores = lead_metrics(rows, 1, Scorer(["rouge"], "rouge155", "en"))
+    assert scores["lead1_rouge1"] == 100
 
 
 @pytest.mark.parametrize("several", ["best", "pooled", None])

@@ -92,7 +92,7 @@ class Scorer:
         texts = _Texts(list(predictions), list(references), None if documents is None else list(documents))
         if texts != self._last_texts:
             cleaned_predictions = self._cleaned(predictions)
-            cleaned_references = self._cleaned_references(references)
+            cleaned_references = self.cleaned_rows(references)
             cleaned_documents = self._cleaned(documents or ())
             scores: dict[str, Scored] = {}
             for measure in self.measures:
@@ -159,10 +159,10 @@ class Scorer:
                     bounds[f"{name}_high"] = round(interval.high, 4)
         return bounds
 
-    def _cleaned_references(self, references: Sequence[str | list[str]]) -> list[str | list[str]]:
-        """The references of each row in the form that is scored: one text, or a list of several."""
+    def cleaned_rows(self, rows: Sequence[str | list[str]]) -> list[str | list[str]]:
+        """The rows, each one text or a list of several, in the form that is scored."""
         cleaned: list[str | list[str]] = []
-        for row in references:
+        for row in rows:
             if isinstance(row, str):
                 cleaned.extend(self._cleaned([row]))
             else:
@@ -298,7 +298,8 @@ def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> d
         dataset: the rows of the split.
         sentences: the number n of sentences.
     """
-    examples = list(dataset[source_column(dataset.column_names)])
+    # a tag ends a sentence, as in scores
+    examples = scorer.cleaned_rows(dataset[source_column(dataset.column_names)])
     references = reference_texts(dataset)
     documents = as_documents(examples)
     baseline = [lead(example, sentences, language=scorer.language) for example in examples]
