@@ -15,8 +15,10 @@ TRAIN = [
 TEST = [{"article": "four five six seven", "highlights": "x"}, {"article": "new", "highlights": "y"}]
 
 
-def count_words(texts):
-    return [len(text.split()) for text in texts]
+def count_words(rows):
+    documents = [len(text.split()) for text in rows["document"]]
+    summaries = [len(text.split()) for text in rows["summary"]]
+    return documents, summaries
 
 
 @pytest.fixture

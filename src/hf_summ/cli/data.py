@@ -2,9 +2,9 @@
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in
 from hf_summ.common.records import to_json
@@ -70,24 +70,29 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _load_counter(model: str) -> tuple["Counter", "Limits"]:
-    """A function from texts to their numbers of subwords, and the numbers of subwords that the model reads.
+    """A function that counts the subwords of rows as training does, and the numbers of subwords that the model reads.
 
     Args:
         model: the model's folder or name.
     """
     from hf_summ.data.corpus_report import Limits
     from hf_summ.data.vocabulary import load_tokenizer
+    from hf_summ.training.rows.preparing import whole_lengths
 
     processor = load_tokenizer(model_folder(model))
-    tokenizer: Any = getattr(processor, "tokenizer", processor)
     if hasattr(processor, "max_source_length"):
-        source_limit = processor.max_source_length
+        limits = Limits(processor.max_source_length, processor.max_target_length)
     else:
-        source_limit = min(tokenizer.model_max_length, _LARGEST_LIMIT)
-    target_limit = getattr(processor, "max_target_length", source_limit)
+        # A processor of transformers may read speech or images as well.
+        processor = getattr(processor, "tokenizer", processor)
+        if processor.eos_token is None:
+            # As in training, BERT's texts end with its separator.
+            processor.eos_token = processor.sep_token
+        limit = min(processor.model_max_length, _LARGEST_LIMIT)
+        limits = Limits(limit, limit)
 
-    def count(texts: Sequence[str]) -> list[int]:
-        encoded = tokenizer(texts, add_special_tokens=False, verbose=False)
-        return [len(ids) for ids in encoded["input_ids"]]
+    def count(rows: Mapping[str, list]) -> tuple[list[int], list[int]]:
+        documents = whole_lengths(rows, processor, prefix="")
+        return documents, whole_lengths(rows, processor, prefix="", column="labels")
 
-    return count, Limits(source_limit, target_limit)
+    return count, limits

@@ -4,7 +4,7 @@ A text is blank if it is missing or has only white space.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -85,8 +85,9 @@ class FileReport:
     examples: list[Example]
 
 
-# A function from texts to the number of subwords of each text.
-Counter = Callable[[Sequence[str]], Sequence[int]]
+# A function of loaded rows, which are a list for each column by name. It returns the number of subwords of each
+# document, and of each summary, as the model reads them.
+Counter = Callable[[Mapping[str, list]], tuple[Sequence[int], Sequence[int]]]
 
 
 def report_files(
@@ -98,7 +99,7 @@ def report_files(
 
     Args:
         corpora: a corpus for each file, which is its `train_file`.
-        count: counts the subwords of texts; without it, no lengths are reported.
+        count: counts the subwords of rows; without it, no lengths are reported.
         limits: the limits of the model that reads these subwords; without them, no lengths are reported.
         sample: the number of rows, drawn at random, whose lengths are counted.
 
@@ -125,8 +126,9 @@ def report_files(
         documents = None
         summaries = None
         if count is not None and limits is not None:
-            documents = _lengths(count(list(drawn["document"])), limits.documents)
-            summaries = _lengths(count(list(drawn["summary"])), limits.summaries)
+            document_lengths, summary_lengths = count(drawn[:])
+            documents = _lengths(document_lengths, limits.documents)
+            summaries = _lengths(summary_lengths, limits.summaries)
         report = FileReport(
             file=file,
             columns=columns,

@@ -232,7 +232,7 @@ def cached_map(
         )
 
 
-def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int], prefix: str) -> dict[str, list]:
+def encode(rows: Mapping[str, list], processor: Processor, lengths: tuple[int, int], prefix: str) -> dict[str, list]:
     """Convert a batch of rows to lists of token ids.
 
     The package's processors read the texts of a column `documents` separately; a bare tokenizer reads the column
@@ -316,15 +316,24 @@ def describe_truncation(
     return lines
 
 
-def whole_lengths(rows: dict[str, list], processor: Processor, prefix: str, column: str = "input_ids") -> list[int]:
-    """The number of tokens of each document before truncation.
+def whole_lengths(rows: Mapping[str, list], processor: Processor, prefix: str, column: str = "input_ids") -> list[int]:
+    """The number of tokens of each document or summary as the model reads it, before truncation.
+
+    Special tokens count, and the documents of an example count together.
 
     Args:
         rows: the columns of the texts by name.
         prefix: as in `encode`.
         column: `input_ids` for documents, or `labels` for summaries.
     """
-    features = encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)
+    if isinstance(processor, PreTrainedTokenizerBase):
+        features = encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)
+    elif column == "labels":
+        features = processor(text_target=rows["summary"], max_target_length=_ENDLESS)
+    else:
+        # The other inputs, such as tags of words, take long and do not change the number.
+        sources = processor.read_sources(with_prefixes(rows, source_column(rows), prefix))
+        return [source.row.length for source in sources]
     return [len(ids) for ids in features[column]]
 
 
