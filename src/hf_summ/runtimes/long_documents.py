@@ -137,13 +137,8 @@ class ModelReader:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Number of tokens of each separate text, without special ones."""
-        if not texts:
-            return []
-        if self._processor is not None:
-            texts = [self._processor.clean_document(text) for text in texts]
-        texts = [readable(text) for text in texts]
-        rows = tokenize(self._tokenizer, texts, add_special_tokens=False)["input_ids"]
-        return [len(row) for row in rows]
+        processor = self._tokenizer if self._processor is None else self._processor
+        return token_counts(processor, texts)
 
     def is_too_long(self, length: int) -> bool:
         """Whether the model cannot read that many tokens."""
@@ -217,6 +212,21 @@ class ModelReader:
 # for a value of `long_documents`, a function of examples, a ModelReader and the documents' language that returns a
 # Reading of each example. hf_summ adds the functions when it is imported, as a checkpoint's code cannot split sentences
 SHORTENERS: dict[str, Callable[..., list[Reading]]] = {}
+
+
+def token_counts(processor, texts: Sequence[str]) -> list[int]:
+    """Number of tokens of each separate text as the model reads it, without special ones.
+
+    Args:
+        processor: a processor of this package, or a bare tokenizer.
+    """
+    # tokenizers and processors reject an empty list
+    if not texts:
+        return []
+    if hasattr(processor, "read_sources"):
+        return [source.row.lengths[0] for source in processor.read_sources(texts)]
+    token_ids = tokenize(processor, [readable(text) for text in texts], add_special_tokens=False)["input_ids"]
+    return [len(ids) for ids in token_ids]
 
 
 def texts_of(example: Example) -> list[str]:

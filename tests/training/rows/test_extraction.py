@@ -4,11 +4,12 @@ import re
 
 import datasets
 import pytest
-from transformers import AutoConfig
+from transformers import AutoConfig, pipeline
 
-from hf_summ import GdlfProcessor
+from hf_summ import DrgdConfig, DrgdForConditionalGeneration, GdlfProcessor
 from hf_summ.data import split_sentences
 from hf_summ.data.loading import load as load_corpus
+from hf_summ.data.vocabulary import fit_processor
 from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import parse_arguments
@@ -16,7 +17,7 @@ from hf_summ.training.rows import extraction
 from hf_summ.training.rows.extraction import load_extraction
 from hf_summ.training.rows.preparing import encode, whole_lengths
 from hf_summ.training.run import main
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save
 from tests.extractive.summaries import stage_extracts
 from tests.training import tiny
 
@@ -121,6 +122,24 @@ def test_documents_are_shortened_once(load, rows, tmp_path, monkeypatch):
     for changes in ({"extract_share": 0.5}, {"extract_idf": changed_idf}, {"overwrite_cache": True}):
         load(**{"extract_share": 0.4, "extract_idf": idf} | changes)(rows, "train")
         assert calls.pop() == 1
+
+
+def test_tokens_are_counted_as_the_pipeline_counts_them(settings, tmp_path):
+    sentences = [f"{animals} 12 34 sleep." for animals in ("Cats", "Dogs", "Cows", "Hens")]
+    document = " ".join(sentences)
+    processor = fit_processor([document] * 2, units="characters", washing="lcsts")
+    config = DrgdConfig(hidden_size=8, embedding_size=8)
+    processor.align(config)
+    save(tmp_path / "model", DrgdForConditionalGeneration(config), processor)
+    # The washing leaves nine letters of a sentence, so two sentences fit.
+    pipe = pipeline("summarization", str(tmp_path / "model"), long_documents="extract", extract_tokens=18)
+    arguments = parse_arguments([settings(extract_tokens=18)])
+    stage = load_extraction(arguments.data, arguments.model, processor, datasets.DatasetDict())
+    rows = datasets.Dataset.from_dict({"document": [document], "summary": ["s"]})
+    shortened = stage.apply(rows, "train", processor, arguments.data, str(tmp_path / "cache"))
+    assert shortened["document"][:] == [f"{sentences[0]} {sentences[1]}"]
+    (summary,) = pipe(document, return_details=True)
+    assert [sentence["index"] for sentence in summary["details"]["sentences"]] == [0, 1]
 
 
 @pytest.mark.parametrize(("splits", "flag"), CASES_OF_SPLITS)

@@ -8,11 +8,9 @@ import functools
 import inspect
 import json
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import datasets
-from transformers import PreTrainedTokenizerBase
 
 from hf_summ.checkpoints.decoding import extracts
 from hf_summ.checkpoints.loading import ModelArguments, Processor
@@ -26,17 +24,17 @@ from hf_summ.evaluation.words import no_words_message
 from hf_summ.extractive import consistent, frequencies
 from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage, Selection
 from hf_summ.extractive.settings import ExtractiveSettings
-from hf_summ.models.text_documents import readable
 from hf_summ.models.text_processing_gdlf import pairs_of_texts, tags_within
+from hf_summ.runtimes import long_documents
 from hf_summ.training.arguments import DataArguments
-from hf_summ.training.rows.preparing import MEASURED, cached_map, processor_fingerprint, whole_lengths
+from hf_summ.training.rows.preparing import MEASURED, cached_map, code_files, processor_fingerprint, whole_lengths
 
 logger = logging.getLogger(__name__)
 
 # --extract_splits -> the splits; validation goes with test, as checkpoints are chosen on documents like those of test
 SPLITS_OF = {"train": ("train",), "test": ("validation", "test"), "both": ("train", "validation", "test")}
 # the files with the code that determines the stage's results
-_CODE = [__file__] + [inspect.getfile(module) for module in (consistent, frequencies, sentences, words)]
+_CODE = [__file__] + [inspect.getfile(module) for module in (consistent, frequencies, long_documents, sentences, words)]
 # a column with a list for each document: the number of its kept sentences, the number of all its sentences, and whether
 # it has words
 _COUNTS = "extraction"
@@ -88,17 +86,20 @@ class Extraction:
         Args:
             rows: the rows of the split, each with a single document.
             split: the name of the split. If the stage does not shorten this split, the rows are returned unchanged.
-            processor: the model's processor, with which the tokens are counted for the log.
+            processor: the model's processor, which counts the tokens.
             cache_dir: the folder of the cache, or None for the usual cache of datasets.
         """
         if split not in self.splits or len(rows) == 0:
             return rows
+        code = set(_CODE)
+        if self.stage.settings.counter is not None:
+            code |= code_files(processor)
         # the next-sentence model is on one device, so one process runs it
         workers = data.preprocessing_num_workers if self.stage.judge is None else None
         shortened = cached_map(
             rows,
             _shorten,
-            list(self.dependencies) + [hash_of_code(_CODE)],
+            list(self.dependencies) + [hash_of_code(code)],
             data,
             cache_dir,
             desc=f"extracting {split}",
@@ -155,7 +156,7 @@ def load_extraction(
     counts_tokens = data.extract_tokens is not None
     counter = None
     if counts_tokens:
-        counter = functools.partial(_token_counts, getattr(processor, "tokenizer", processor))
+        counter = functools.partial(long_documents.token_counts, processor)
     settings = ExtractiveSettings.from_flags(vars(data), language=data.language, counter=counter)
     stage = ConsistentStage.load(settings, cache_dir=hub.cache_dir, token=hub.token)
     # results depend on the contents of the files, and not on their names
@@ -168,16 +169,6 @@ def load_extraction(
         logger.warning(UNCHECKED)
     dependencies.append(processor_fingerprint(processor) if counts_tokens else None)
     return Extraction(stage, splits, tuple(dependencies))
-
-
-def _token_counts(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str]) -> list[int]:
-    """The number of a model's tokens in each sentence."""
-    # a tokenizer rejects an empty list
-    if not sentences:
-        return []
-    texts = [readable(sentence) for sentence in sentences]
-    token_ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    return [len(ids) for ids in token_ids]
 
 
 def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:

@@ -173,11 +173,6 @@ def prepare(
         cache_dir: the folder of the cache, or None for the usual cache of datasets.
         description: the title of the progress bar.
     """
-    code_files = {__file__}
-    if not isinstance(processor, PreTrainedTokenizerBase):
-        processor_file = inspect.getfile(type(processor))
-        code_files.add(processor_file)
-        code_files.update(get_relative_import_files(processor_file))
     removed_columns = list(rows.column_names)
     removed_columns.remove("summary")
     source_length, target_length = lengths
@@ -186,7 +181,7 @@ def prepare(
         source_length,
         target_length,
         data.source_prefix,
-        hash_of_code(code_files),
+        hash_of_code({__file__} | code_files(processor)),
     ]
     return cached_map(
         rows,
@@ -356,6 +351,14 @@ def _tokenize(
     if adds_end:
         return token_ids
     return [ids + [end] for ids in token_ids]
+
+
+def code_files(processor: Processor) -> set[str]:
+    """The files with the code of a processor; none for a bare tokenizer."""
+    if isinstance(processor, PreTrainedTokenizerBase):
+        return set()
+    processor_file = inspect.getfile(type(processor))
+    return {processor_file, *get_relative_import_files(processor_file)}
 
 
 def processor_fingerprint(processor: Processor) -> str:
