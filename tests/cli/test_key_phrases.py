@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoProcessor, pipeline
 
-from hf_summ import HighlightTransformerConfig, HighlightTransformerForConditionalGeneration
+from hf_summ import DrgdProcessor, HighlightTransformerConfig, HighlightTransformerForConditionalGeneration
 from tests.conftest import SENTENCES, save
 from tests.data.files import json_lines, write
 
@@ -64,11 +64,13 @@ CASES_OF_REFUSED_KEY_PHRASES = [
     (["none.jsonl", "--processor", "model", "--output", "x"], r"^none.jsonl does not exist"),
     (["rows.jsonl", "--processor", "model", "--output", "rows.jsonl"], r"--output rows.jsonl: must be a new or em"),
     (["rows.jsonl", "--processor", "model", "--output", "x", "--num_phrases", "0"], r"--num_phrases is 0, but mus"),
+    (["rows.jsonl", "--processor", "washing", "--output", "x"], r"^the processor has the washing 'lcsts', which is on"),
 ]
 
 
 @pytest.mark.parametrize(("argv", "message"), CASES_OF_REFUSED_KEY_PHRASES)
-def test_what_cannot_work_is_told(refusal, phrases, argv, message):
+def test_what_cannot_work_is_told(refusal, phrases, tiny_tokenizer, argv, message):
+    DrgdProcessor(tiny_tokenizer, washing="lcsts").save_pretrained("washing")
     assert re.search(message, refusal("key-phrases", *argv))
     assert not Path("x").exists()
 

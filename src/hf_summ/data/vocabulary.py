@@ -284,8 +284,15 @@ def fit_phrases(
 
     Raises:
         TypeError: `max_frequencies` is no integer, or `examples` are no texts.
-        ValueError: `max_frequencies` is below 1, or as `HighlightTransformerProcessor.fit`.
+        ValueError: `vocabulary` is a processor with `washing`; `max_frequencies` is below 1; or as
+            `HighlightTransformerProcessor.fit`.
     """
+    washing = getattr(vocabulary, "washing", None)
+    if washing is not None:
+        raise ValueError(
+            f"the processor has the washing {washing!r}, which is only for DRGD: make one with `hf-summ vocabulary` "
+            "without --washing"
+        )
     new_settings: dict[str, Any] = {}
     for name in ("max_source_length", "max_target_length", "document_separator", "restore_case"):
         if hasattr(vocabulary, name):
