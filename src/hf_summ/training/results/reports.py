@@ -208,7 +208,7 @@ def score(
     return scores
 
 
-def as_documents(examples: Sequence[str] | Sequence[list[str]]) -> list[str]:
+def as_documents(examples: Sequence[str | list[str]]) -> list[str]:
     """One text for each example, with which its summary is compared; several documents are joined."""
     texts = []
     for example in examples:
