@@ -59,6 +59,21 @@ def test_a_line_of_a_text_file_is_a_row(read, tmp_path):
     assert rows["text"] == ["one", "", "two\u2028three"]
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_only_a_line_feed_ends_a_row_of_a_text_file(read, tmp_path, name):
+    content = b"one\rtwo\r\nthree\n\nfour\r"
+    (tmp_path / "blob").write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    # the Hub's cache has links to files without extensions
+    (tmp_path / name).symlink_to("blob")
+    lines = ["one\rtwo", "three", "", "four"]
+    assert read_lines(str(tmp_path / name)) == lines
+    assert read(str(tmp_path / name))["text"] == lines
+    assert [row["text"] for row in read(str(tmp_path / name), streaming=True)] == lines
+    (tmp_path / "blob").write_bytes(b"")
+    with pytest.raises(ValueError, match=f"{name}: cannot be read: no lines"):
+        read(str(tmp_path / name))
+
+
 def test_separator_and_encoding_may_be_given(read, tmp_path):
     file = write(tmp_path / "a.csv", "document;summary\nöffnet, wie;b\n".encode("cp1252"))
     rows = read(file, csv_separator=";", encoding="cp1252")
@@ -87,6 +102,8 @@ def test_a_changed_file_is_read_again(read, tmp_path):
     assert len(read(file)) == 4
     write(tmp_path / "a.jsonl", json_lines(ROWS[:2]))
     assert len(read(file)) == 2
+    for text, lines in (("one\ntwo", ["one", "two"]), ("one", ["one"])):
+        assert read(write(tmp_path / "a.txt", text))["text"] == lines
 
 
 CASES_OF_UNREADABLE_FILES = [

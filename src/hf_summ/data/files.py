@@ -11,7 +11,7 @@ import logging
 import lzma
 import os
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -21,7 +21,8 @@ from hf_summ.common.messages import logged_from, one_line
 if TYPE_CHECKING:
     import datasets
 
-# Extension of a file -> the builder of `datasets` that reads it.
+# Extension of a file -> the builder of `datasets` that reads it. Text files are read without their builder, which also
+# ends a line at a carriage return.
 BUILDERS = {
     ".jsonl": "json",
     ".json": "json",
@@ -185,7 +186,7 @@ def read_files(
     """Read the rows of files by `datasets`, with the columns of the files.
 
     A field of a CSV file stays a text, even if it looks like a number. A line of a .txt file is a row of the column
-    `text`.
+    `text`; only a line feed ends a line.
 
     Args:
         names: the files, as for `files_of`: all of one type, or a single saved folder with one split.
@@ -223,6 +224,11 @@ def read_files(
         silence = logged_from("datasets.packaged_modules", logging.CRITICAL)
         size = sum(os.path.getsize(file) for file in files)
         with silence, bars_shown(size > _LARGE):
+            if builder == "text":
+                settings = {"files": file_states(files), "encoding": encoding}
+                if streaming:
+                    return datasets.IterableDataset.from_generator(_line_rows, gen_kwargs=settings)
+                return datasets.Dataset.from_generator(_line_rows, cache_dir=cache_dir, gen_kwargs=settings)
             options = _options(builder, files, csv_separator, encoding)
             return datasets.load_dataset(
                 builder, data_files=files, split="train", cache_dir=cache_dir, streaming=streaming, **options
@@ -231,6 +237,40 @@ def read_files(
         # The readers of broken files raise errors of any type.
         reason = one_line(error.__cause__ or error) or "no rows"
         raise ValueError(f"{_shown(files)}: cannot be read: {reason:.300}") from error
+
+
+def file_states(files: Iterable[str | os.PathLike]) -> tuple[tuple[str, int, int], ...]:
+    """For each file its path, its size in bytes and the time of its last change in nanoseconds.
+
+    `datasets` reads rows again if the arguments of their generator differ from those of earlier calls. With these
+    arguments, changed files are read again.
+    """
+    states = []
+    for file in files:
+        state = os.stat(file)
+        states.append((os.path.abspath(file), state.st_size, state.st_mtime_ns))
+    return tuple(states)
+
+
+def _line_rows(files: tuple[tuple[str, int, int], ...], encoding: str | None) -> Iterator[dict[str, str]]:
+    """Yield a row for each line of text files: `text` -> the line, without the characters that end it.
+
+    Args:
+        files: the states of the files, from `file_states`.
+        encoding: as for `open_text`.
+
+    Raises:
+        ValueError: the files have no lines, or a file cannot be read.
+        OSError: a file cannot be read.
+    """
+    has_lines = False
+    for path, _, _ in files:
+        with open_text(path, encoding) as lines:
+            for line in lines:
+                has_lines = True
+                yield {"text": line.rstrip("\r\n")}
+    if not has_lines:
+        raise ValueError("no lines")
 
 
 def _check_first_row(file: str) -> None:
@@ -262,8 +302,8 @@ def _options(builder: str, files: list[str], csv_separator: str | None, encoding
     """
     if builder == "csv":
         return _csv_options(files, csv_separator, encoding)
-    if builder == "text" or (builder == "json" and encoding is not None):
-        return {"encoding": encoding or "utf-8-sig"}
+    if builder == "json" and encoding is not None:
+        return {"encoding": encoding}
     return {}
 
 

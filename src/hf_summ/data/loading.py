@@ -27,7 +27,7 @@ from hf_summ.data.columns import (
     written_texts,
 )
 from hf_summ.data.corpora import SPLITS, Corpus
-from hf_summ.data.files import bars_shown, is_saved, read_files
+from hf_summ.data.files import bars_shown, file_states, is_saved, read_files
 from hf_summ.data.raw_formats import DataFormat, Row, RowOption
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
@@ -189,13 +189,7 @@ def read_split(corpus: Corpus, split: str, cache_dir: str | None = None) -> Rows
             cache_dir=cache_dir,
             streaming=is_stream,
         )
-    # `datasets` reads the files again if these arguments differ from the arguments of earlier calls. The size and the
-    # time of each file are among the arguments, so that changed files are read again.
-    files = []
-    for path in corpus.paths(split):
-        state = path.stat()
-        files.append((str(path.resolve()), state.st_size, state.st_mtime_ns))
-    settings = {"data_format": data_format, "files": tuple(files)}
+    settings = {"data_format": data_format, "files": file_states(corpus.paths(split))}
     try:
         if is_stream:
             return datasets.IterableDataset.from_generator(_format_rows, gen_kwargs=settings)
@@ -209,8 +203,7 @@ def _format_rows(data_format: DataFormat, files: tuple[tuple[str, int, int], ...
 
     Args:
         data_format: the format, whose `read` is not None.
-        files: for each file its path, its size in bytes and the time of its last change in nanoseconds. The size and
-            the time are not read here: they are arguments so that `datasets` reads a changed file again.
+        files: the states of the files, from `file_states`.
 
     Raises:
         ValueError: the files have no rows, or `data_format.read` cannot read them.
