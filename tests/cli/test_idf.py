@@ -31,6 +31,23 @@ def test_words_of_a_language(run):
     assert DocumentFrequencies.load("idf.json") == DocumentFrequencies({"雨": 2}, 2, "zh")
 
 
+def test_documents_without_summaries_count(run, refusal):
+    expected = DocumentFrequencies({"flood": 2, "the": 2}, 3, "en")
+    documents = [{"document": row["article"]} for row in ROWS]
+    write(Path("documents.jsonl"), json_lines([*documents, {"document": " "}]))
+    write(Path("half.jsonl"), json_lines([{**ROWS[0], "summary": None}, *ROWS[1:]]))
+    for file in ("documents.jsonl", "half.jsonl"):
+        run("idf", file, "--output", "idf.json")
+        assert DocumentFrequencies.load("idf.json") == expected
+    # a column that is named for summaries has no documents
+    write(Path("named.jsonl"), json_lines([{"article": "Rain.", "text": row["article"]} for row in ROWS]))
+    run("idf", "named.jsonl", "--output", "idf.json", "--summary_column", "article")
+    assert DocumentFrequencies.load("idf.json") == expected
+    write(Path("blank.jsonl"), json_lines([{"document": " ", "summary": "s"}]))
+    message = refusal("idf", "blank.jsonl", "--output", "idf.json")
+    assert message == "blank.jsonl: none of the 1 rows has a document"
+
+
 CASES_OF_REFUSED_FREQUENCIES = [
     (["none.jsonl", "--output", "idf.json"], "^none.jsonl does not exist"),
     (["rows.jsonl", "--output", "no/idf.json"], "^--output no/idf.json: must be a file in an existing folder"),

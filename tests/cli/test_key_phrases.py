@@ -55,6 +55,13 @@ def test_frequencies_of_a_corpus(phrases):
     assert processor.tokenizer.get_vocab() == source_processor.tokenizer.get_vocab()
 
 
+def test_examples_without_summaries_count(run, workplace):
+    write(workplace / "documents.jsonl", json_lines([{"documents": row["documents"]} for row in ROWS]))
+    run("key-phrases", "documents.jsonl", "--processor", "model", "--output", "phrases")
+    processor = AutoProcessor.from_pretrained("phrases")
+    assert processor.fitted_examples == processor.document_frequencies["mayor lopez"] == len(ROWS)
+
+
 def test_a_folder_may_be_written_to_itself(run, phrases):
     run("key-phrases", "rows.jsonl", "--processor", "phrases", "--output", "phrases", "--max_frequencies", "1")
     assert AutoProcessor.from_pretrained("phrases").document_frequencies == {"lopez opened": len(ROWS)}

@@ -25,6 +25,7 @@ def corpus(tmp_path, monkeypatch):
     write(tmp_path / "rows.jsonl", json_lines(ROWS))
     write(tmp_path / "rows.jsonl.gz", json_lines(ROWS))
     write_csv(tmp_path / "rows.csv", ROWS)
+    write(tmp_path / "one.jsonl", json_lines([{"document": "The bridge opened."}]))
     write(tmp_path / "chinese.jsonl", json_lines([{"document": "市长打开了新桥。", "summary": "新桥"}]))
 
 
@@ -125,6 +126,7 @@ CASES_OF_REFUSED_VOCABULARIES = [
     (["rows.jsonl", "--units", "words", "--vocab_size", "4"], "--vocab_size is 4, but must be at least 6"),
     (["rows.jsonl", "--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
     (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl: no column 'documnt'; the columns are document"),
+    (["one.jsonl"], "one.jsonl: no summary column; there are no other columns$"),
     (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
     (["chinese.jsonl", "--tags", "pos"], r"2 of 2 documents are mostly in another script \(CJK\)"),
     (["rows.jsonl", "--washing", "lcsts", "--tags", "pos"], "--tags pos: has no effect beside --washing lcsts"),

@@ -203,7 +203,7 @@ def test_blank_rows_are_left_out_with_one_warning(load, tmp_path, caplog, split)
 
 def test_a_file_needs_a_row_with_a_summary(load, tmp_path):
     file = write(tmp_path / "rows.jsonl", json_lines([{"document": "d", "summary": None}] * 3))
-    with pytest.raises(ValueError, match=r"rows\.jsonl: none of the 3 rows has both a document and a summary"):
+    with pytest.raises(ValueError, match=r"rows\.jsonl: none of the 3 rows has a document and a summary"):
         load(train_file=file)
 
 

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_output_file(arguments)
     # An unknown language is reported before the corpus is read.
     language_code(arguments.language)
-    rows = training_rows(arguments.files, vars(arguments))
+    rows = training_rows(arguments.files, vars(arguments), with_summaries=False)
     documents = (row["document"] for row in rows)
     table = DocumentFrequencies.fit(documents, arguments.language)
     table.save(arguments.output)

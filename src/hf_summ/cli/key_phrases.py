@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     replaces_processor = output.is_dir() and output.resolve() == Path(arguments.processor).resolve()
     if not replaces_processor:
         check_new_folder(output)
-    rows = training_rows(arguments.files, vars(arguments))
+    rows = training_rows(arguments.files, vars(arguments), with_summaries=False)
     examples = (row[source_column(row)] for row in rows)
     processor = fit_phrases(
         examples,

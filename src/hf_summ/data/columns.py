@@ -57,13 +57,14 @@ _EXAMINED = 10
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns from which a corpus is read; `prefix` is None without a column of prefixes.
+    """The names of the columns from which a corpus is read.
 
-    A prefix is a text to put before the document of a row, such as "summarize: ".
+    `summary` is None if only documents are read, and `prefix` is None without a column of prefixes. A prefix is a text
+    to put before the document of a row, such as "summarize: ".
     """
 
     document: str
-    summary: str
+    summary: str | None
     prefix: str | None = None
 
 
@@ -85,10 +86,12 @@ def choose_column(columns: Sequence[str], name: str | None, usual: Sequence[str]
     Raises:
         ValueError: there is no such column.
     """
-    listed = one_line(", ".join(columns))
+    listed = f"the columns are {one_line(', '.join(columns))}"
+    if not columns:
+        listed = "there are no other columns"
     if name is not None:
         if name not in columns:
-            raise ValueError(f"{where}: no column '{name}'; the columns are {listed}")
+            raise ValueError(f"{where}: no column '{name}'; {listed}")
         return name
     # Several columns may have the same name in lower case. A later value of a key replaces an earlier value, so the
     # columns are read from last to first, and the first of them stays.
@@ -97,8 +100,12 @@ def choose_column(columns: Sequence[str], name: str | None, usual: Sequence[str]
         if candidate in by_lower_case:
             return by_lower_case[candidate]
     if len(columns) == 1 and (";" in columns[0] or "\t" in columns[0]):
-        raise ValueError(f"{where}: a single column, '{listed}': set `csv_separator` to the separator of its fields")
-    raise ValueError(f"{where}: no {usual[0]} column; the columns are {listed}: name one with `{flag}`")
+        raise ValueError(
+            f"{where}: a single column, '{one_line(columns[0])}': set `csv_separator` to the separator of its fields"
+        )
+    if columns:
+        listed += f": name one with `{flag}`"
+    raise ValueError(f"{where}: no {usual[0]} column; {listed}")
 
 
 def choose_text_column(rows: "datasets.Dataset", name: str | None, where: str) -> str:

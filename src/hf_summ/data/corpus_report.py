@@ -178,7 +178,7 @@ def _file_cells(report: FileReport) -> list[str]:
     return [
         report.file,
         report.columns.document,
-        report.columns.summary,
+        report.columns.summary or "-",
         f"{report.rows:,}",
         f"{report.blank:,}",
         f"{report.repeated:,}",

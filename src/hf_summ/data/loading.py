@@ -16,10 +16,12 @@ import datasets
 
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import (
+    DOCUMENT_COLUMNS,
     DOCUMENTS_COLUMN,
     PREFIX_COLUMN,
     REFERENCES_COLUMN,
     Columns,
+    choose_column,
     choose_columns,
     has_references,
     has_text,
@@ -98,14 +100,7 @@ def load(
     columns = [_columns_of(split, corpus) for split in splits]
     converted = datasets.DatasetDict()
     for split, split_columns in zip(splits, columns, strict=True):
-        is_stream = isinstance(split.rows, datasets.IterableDataset)
-        is_long = not is_stream and len(split.rows) > _MANY_ROWS
-        try:
-            with bars_shown(is_long):
-                converted[split.name] = _with_texts(split, split_columns, corpus)
-        except UnicodeDecodeError as error:
-            # pyarrow reads JSON in any encoding, and decodes its texts only when they are needed.
-            raise ValueError(f"{split.where}: not text in UTF-8 ({error}): set `encoding`") from error
+        converted[split.name] = _converted(split, split_columns, corpus)
     return converted
 
 
@@ -124,16 +119,17 @@ class _Split:
     where: str
 
 
-def training_rows(files: Iterable[str], settings: Mapping[str, Any]) -> Iterator[Row]:
+def training_rows(files: Iterable[str], settings: Mapping[str, Any], with_summaries: bool = True) -> Iterator[Row]:
     """Yield the rows of several training files, one file after another; all files are read before the first row.
 
     Args:
         files: the names of the files, as for `Corpus.train_file`.
         settings: name of a command's setting -> value. Settings that are fields of `Corpus` say how to read each file;
             others are ignored.
+        with_summaries: whether rows need a summary. Without summaries, only blank documents are left out.
 
     Yields:
-        Rows with `document` and `summary`, as `load` returns them.
+        Rows with `document` and, if `with_summaries`, `summary`, as `load` returns them.
 
     Raises:
         ValueError: as `load`, when the first row is asked for.
@@ -141,7 +137,16 @@ def training_rows(files: Iterable[str], settings: Mapping[str, Any]) -> Iterator
     loaded = []
     for file in files:
         corpus = Corpus.among({**settings, "train_file": file})
-        loaded.append(load(corpus)["train"])
+        if with_summaries:
+            loaded.append(load(corpus)["train"])
+            continue
+        corpus.check()
+        split = _Split("train", read_split(corpus, "train"), where=file)
+        # A column that the user names for summaries is not chosen for documents.
+        names = [name for name in split.rows.column_names or [] if name != corpus.summary_column]
+        column = choose_column(names, corpus.text_column, DOCUMENT_COLUMNS, file, "text_column")
+        logger.info(f"{file}: documents from '{column}'")
+        loaded.append(_converted(split, Columns(column, summary=None), corpus))
     for rows in loaded:
         yield from rows
 
@@ -294,8 +299,26 @@ def _columns_of(split: _Split, corpus: Corpus) -> Columns:
     return columns
 
 
+def _converted(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
+    """The rows as `_with_texts` returns them; a progress bar is shown if there are many.
+
+    Raises:
+        ValueError: as `_with_texts`, or a text cannot be decoded.
+    """
+    is_stream = isinstance(split.rows, datasets.IterableDataset)
+    is_long = not is_stream and len(split.rows) > _MANY_ROWS
+    try:
+        with bars_shown(is_long):
+            return _with_texts(split, columns, corpus)
+    except UnicodeDecodeError as error:
+        # pyarrow reads JSON in any encoding, and decodes its texts only when they are needed.
+        raise ValueError(f"{split.where}: not text in UTF-8 ({error}): set `encoding`") from error
+
+
 def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
     """The rows of a split with the columns that `load` describes, without the rows that `load` leaves out.
+
+    If `columns` has no column of summaries, the rows have none, and only rows with a blank document are left out.
 
     Args:
         columns: the chosen columns of the split.
@@ -315,7 +338,7 @@ def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
         if corpus.format.separate is not None and columns.document != DOCUMENTS_COLUMN:
             rows = rows.map(_separated, fn_kwargs={"column": columns.document, "separate": corpus.format.separate})
     has_documents = is_list_column(rows, columns.document, where)
-    has_summaries = is_list_column(rows, columns.summary, where)
+    has_summaries = columns.summary is not None and is_list_column(rows, columns.summary, where)
     if columns.prefix is not None and is_list_column(rows, columns.prefix, where):
         raise ValueError(f"{where}: column '{columns.prefix}' of prefixes has lists, but must have texts")
     rows = _renamed(rows, columns, has_documents, has_summaries)
@@ -376,11 +399,9 @@ def _renamed(rows: Rows, columns: Columns, has_documents: bool, has_summaries: b
         has_documents, has_summaries: whether the columns of documents and summaries have lists of texts. They are then
             renamed to `documents` and `references`, otherwise to `document` and `summary`.
     """
-    names = {columns.document: "document", columns.summary: "summary"}
-    if has_documents:
-        names[columns.document] = DOCUMENTS_COLUMN
-    if has_summaries:
-        names[columns.summary] = REFERENCES_COLUMN
+    names = {columns.document: DOCUMENTS_COLUMN if has_documents else "document"}
+    if columns.summary is not None:
+        names[columns.summary] = REFERENCES_COLUMN if has_summaries else "summary"
     if columns.prefix is not None:
         names[columns.prefix] = PREFIX_COLUMN
     reserved = {"document", DOCUMENTS_COLUMN, "summary", PREFIX_COLUMN}
@@ -434,32 +455,34 @@ def _with_summary(references: list[list[str] | None]) -> dict[str, list]:
 
 
 def _without_blank(rows: Rows, where: str) -> Rows:
-    """The rows whose document and summary are not blank. The number of rows left out is logged, except for a stream.
+    """The rows whose texts are not blank. The number of rows left out is logged, except for a stream.
 
     Args:
+        rows: rows with the column `document` and, unless only documents are read, the column `summary`.
         where: the name of the rows in messages.
 
     Raises:
-        ValueError: no row has both texts; for a stream, this is not checked.
+        ValueError: no row has its texts; for a stream, this is not checked.
     """
-    complete_rows = rows.filter(
-        _have_texts, batched=True, batch_size=_BATCH_SIZE, input_columns=["document", "summary"]
-    )
+    columns = ["document"]
+    if "summary" in (rows.column_names or []):
+        columns.append("summary")
+    complete_rows = rows.filter(_have_texts, batched=True, batch_size=_BATCH_SIZE, input_columns=columns)
     if isinstance(rows, datasets.IterableDataset):
         return complete_rows
     if not len(complete_rows):
-        raise ValueError(f"{where}: none of the {len(rows)} rows has both a document and a summary")
+        raise ValueError(f"{where}: none of the {len(rows)} rows has a {' and a '.join(columns)}")
     blank = len(rows) - len(complete_rows)
     if blank == 0:
         # `filter` makes a table of indices, with which rows are read more slowly, so the original rows are returned.
         return rows
-    logger.warning(f"{where}: {blank} of {len(rows)} rows have a blank document or summary and are left out")
+    logger.warning(f"{where}: {blank} of {len(rows)} rows have a blank {' or '.join(columns)} and are left out")
     return complete_rows
 
 
-def _have_texts(documents: list[str | None], summaries: list[str | None]) -> list[bool]:
-    """For each row of a batch, whether its document and its summary are not blank."""
+def _have_texts(*columns: list[str | None]) -> list[bool]:
+    """For each row of a batch, whether none of its texts is blank. A column has a text for each row."""
     have_texts = []
-    for document, summary in zip(documents, summaries, strict=True):
-        have_texts.append(has_text(document) and has_text(summary))
+    for texts in zip(*columns, strict=True):
+        have_texts.append(all(has_text(text) for text in texts))
     return have_texts
