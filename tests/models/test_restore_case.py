@@ -156,6 +156,21 @@ def test_files_and_rows(folder, summarizer, tmp_path, capsys, monkeypatch):
     assert [row["summary"] or "" for row in rows] == wanted
 
 
+def test_an_explained_summary_is_printed_as_it_is_summarized(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.txt").write_text(DOCUMENTS[0])
+    # a prefix is no text whose spellings count
+    settings = ["a.txt", "--model", str(folder), "--source_prefix", "BRIDGE EURO: "]
+    assert main(["summarize", *settings]) == 0
+    summary = capsys.readouterr().out
+    assert summary != summary.lower()
+    assert main(["explain", *settings, "--output", "page.html", "--json"]) == 0
+    assert capsys.readouterr().out == summary
+    # the page keeps the model's tokens
+    page = json.loads(Path("page.json").read_text())
+    assert page["summary"] == page["summary"].lower()
+
+
 def test_service(summarizer):
     wanted = texts(summarizer(DOCUMENTS[:2]))
     answers = []

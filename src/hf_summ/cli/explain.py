@@ -92,4 +92,6 @@ def run(arguments: argparse.Namespace) -> None:
     unread_words = [word for word in explanation.source_words if not word.is_read]
     if unread_words:
         print_note(f"the model did not read the last {len(unread_words)} words, which exceed its maximum length")
-    print(explanation.summary.strip())
+    # The page keeps the model's tokens, which its numbers are about.
+    (restored_summary,) = summarizer.processor.restore([explanation.summary], [documents])
+    print(restored_summary.strip())
