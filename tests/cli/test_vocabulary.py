@@ -99,6 +99,18 @@ def test_other_units(run, units):
     assert len(ids) == len(re.findall(unit, SENTENCES[1])) + 1
 
 
+def test_words_of_prefixes_are_counted(run, tmp_path):
+    rows = []
+    for number, row in enumerate(ROWS[:4]):
+        rows.append({**row, "task": "tldr: " if number % 2 else "title: "})
+    write(tmp_path / "tasks.jsonl", json_lines([*rows, {**ROWS[4], "task": None}]))
+    settings = ("tasks.jsonl", "--units", "words", "--tags", "none", "--prefix_column", "task")
+    run("vocabulary", *settings, "--output", "made")
+    tokenizer = AutoProcessor.from_pretrained("made").tokenizer
+    tokens = [token.lstrip("▁") for token in tokenizer.tokenize("title: tldr: none")]
+    assert tokens == ["title", ":", "tldr", ":", "<unk>"]
+
+
 def test_pruned_bert_is_a_checkpoint_and_its_tokenizer(run):
     tokenizer = word_piece_tokenizer([row["document"] for row in ROWS], 200)
     tokenizer.save_pretrained("bert")

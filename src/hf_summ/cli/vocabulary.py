@@ -10,7 +10,7 @@ from hf_summ.cli.summarizers import CORPUS_FILES
 from hf_summ.common.files import check_new_folder, moved_into_place
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import print_note
-from hf_summ.data.columns import WORD_TAGS
+from hf_summ.data.columns import PREFIX_COLUMN, WORD_TAGS
 from hf_summ.data.corpora import Reading
 from hf_summ.data.units import UNITS
 from hf_summ.models.checks import Range
@@ -20,7 +20,7 @@ from hf_summ.models.text_processing_gdlf import TAGS, pairs_of_texts
 
 @dataclass
 class VocabularyFlags:
-    """The arguments of `fit_processor`, and the BERT to prune instead."""
+    """The arguments of `fit_processor`, the BERT to prune instead, and a column that is read beside the texts."""
 
     prune_bert: str | None = flag(
         "data",
@@ -28,6 +28,11 @@ class VocabularyFlags:
         "--min_frequency times, and the characters of all others, for `bert_name` and `--tokenizer_name`; a folder or "
         "a Hub name",
         unset="fit a new vocabulary",
+    )
+    prefix_column: str | None = flag(
+        "data",
+        "Column of the text that training puts before each document; the text is counted with the document",
+        unset="documents alone",
     )
     units: str = flag(
         "data",
@@ -97,6 +102,8 @@ def run(arguments: argparse.Namespace) -> None:
     check_flags(arguments, flags)
     check_new_folder(arguments.output)
     bert = settings.pop("prune_bert")
+    # The column is read with the rows.
+    settings.pop("prefix_column")
     if bert is None:
         _fit_processor(arguments, settings)
         return
@@ -151,9 +158,10 @@ def _given_tags(arguments: argparse.Namespace) -> set[str]:
 
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:
-    """The documents and summaries of the files."""
+    """The documents of the files, after the prefixes of their rows, and the summaries."""
     for row in _rows(arguments):
-        yield row["document"]
+        prefix = row.get(PREFIX_COLUMN) or ""
+        yield f"{prefix}{row['document']}"
         yield row["summary"]
 
 

@@ -14,8 +14,10 @@ from tokenizers.processors import TemplateProcessing
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ import GdlfProcessor
+from hf_summ.data import fit_vocabulary
 from hf_summ.data.loading import load
 from hf_summ.training.arguments import DataArguments
+from hf_summ.training.model import Built, Lengths
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.rows.preparing import (
     cached_map,
@@ -23,6 +25,7 @@ from hf_summ.training.rows.preparing import (
     describe_truncation,
     encode,
     prepare,
+    prepare_splits,
     processor_fingerprint,
 )
 from tests.training import tiny
@@ -79,6 +82,23 @@ def test_a_row_may_have_a_prefix(tiny_tokenizer, bare):
         single = {"document": [document], "summary": [rows[index]["summary"]]}
         expected = encode(single, processor, (24, 6), "")
         assert {name: values[index : index + 1] for name, values in encoded.items()} == expected
+
+
+def test_prefixes_of_the_same_tokens_are_told(caplog, tmp_path):
+    examples = []
+    for row, prefix in zip(tiny.rows(3), ["title: ", "tldr: ", None], strict=True):
+        examples.append({**row, "prefix": prefix})
+    corpus = datasets.DatasetDict(train=datasets.Dataset.from_list(examples))
+    documents = [row["document"] for row in examples]
+    warning = "the prefixes 'title: ' and 'tldr: ' are the same tokens to the model"
+    # the words of the prefixes are unknown, or known
+    for texts, is_told in ((documents, True), ([*documents, "title: tldr:"], False)):
+        tokenizer = fit_vocabulary(texts, units="words", min_frequency=1, show_progress=False)
+        for processor in (tokenizer, tiny.processor(tokenizer)):
+            caplog.clear()
+            built = Built(None, processor, Lengths(24, 6, 6))
+            prepare_splits(corpus, built, DataArguments(source_prefix="title: "), str(tmp_path), with_documents=False)
+            assert caplog.text.count(warning) == is_told
 
 
 def test_rows_are_cut_and_end(tiny_tokenizer, corpus):

@@ -125,6 +125,7 @@ def prepare_splits(
         with_documents: whether the rows of these splits also keep their documents and prefixes.
     """
     processor = built.processor
+    _warn_of_equal_prefixes(corpus, processor, data.source_prefix)
     splits = {}
     for split, rows in corpus.items():
         is_scored = split != "train"
@@ -152,6 +153,31 @@ def prepare_splits(
             prepared = datasets.concatenate_datasets([prepared, rows.select_columns(added_columns)], axis=1)
         splits[split] = prepared
     return splits
+
+
+def _warn_of_equal_prefixes(corpus: datasets.DatasetDict, processor: Processor, prefix: str) -> None:
+    """Warn once if two prefixes in the column `prefix` have the same ids, so that the model cannot tell them apart.
+
+    Words that the vocabulary lacks have the same id. The rows of a stream are not examined.
+
+    Args:
+        prefix: as in `encode`.
+    """
+    tokenizer = getattr(processor, "tokenizer", processor)
+    prefix_of_ids: dict[tuple[int, ...], str] = {}
+    for rows in corpus.values():
+        if isinstance(rows, datasets.IterableDataset) or PREFIX_COLUMN not in rows.column_names:
+            continue
+        for row_prefix in dict.fromkeys(rows[PREFIX_COLUMN]):
+            text = prefix if row_prefix is None else row_prefix
+            ids = tuple(tokenizer(text)["input_ids"])
+            first_prefix = prefix_of_ids.setdefault(ids, text)
+            if first_prefix != text:
+                logger.warning(
+                    f"the prefixes {first_prefix!r:.80} and {text!r:.80} are the same tokens to the model, which "
+                    "cannot tell them apart: change one, or fit a vocabulary by `hf-summ vocabulary --prefix_column`"
+                )
+                return
 
 
 def prepare(
