@@ -13,7 +13,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 
-from .text_acronyms import long_forms_of, with_long_forms
+from .text_repairs import long_forms_of, with_long_forms, with_whole_words
 
 # the least and the largest number of words of a candidate, and the largest one of a pair
 _MIN_WORDS, _MAX_WORDS = 6, 50
@@ -30,19 +30,6 @@ _MAX_READ = 20_000
 MERITS = (3.64, -0.24, -0.41, -0.51)
 
 _PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript|perspective)"
-# a word or compound that was split after a hyphen, as in "implemen- tation", but not "pre- and post-war"
-_SPLIT_WORD = re.compile(
-    r"(?P<hyphen>-?)\b(?P<first>[^\W_]+)-(?: +| *\n *)(?!(?:and|or|to|versus|vs|as|nor|through|than|but)\s)"
-    r"(?P<second>[^\W_]+)\b"
-)
-# parts of compounds, which keep their hyphen
-_FIRST_PARTS = re.compile(
-    r"(?:self|non|semi|multi|pre|post|cross|co|well|high|low|long|short|large|small|two|three|four|one|zero|few|real"
-    r"|fine|open|end|state|data|model|task|domain|graph|time|human|user)$"
-)
-_SECOND_PARTS = re.compile(
-    r"(?:based|aware|free|driven|level|wise|like|specific|dependent|conditional|preserving|trained|tuned|scale|the|of|to)$"
-)
 _CITATION = re.compile(
     r"\s+\([^()]{0,200}(?:\bet al\b|[A-Z][^()]{0,200}\b(?:19|20)\d\d[a-z]?(?=[);]))[^()]{0,200}\)"
     # a number in brackets, but not in "the results of [1]", and not the interval [0, 1]
@@ -379,24 +366,7 @@ def _readable(text: str) -> str:
     if text.isupper():
         # the words of the patterns are in lower case
         text = _FIRST_LETTER.sub(lambda match: match.group().upper(), text.lower())
-    whole_words = set(_WORD.findall(_SPLIT_WORD.sub(" ", text).lower()))
-
-    def joined(split_word: re.Match) -> str:
-        hyphen, first, second = split_word.groups()
-        compound, word = f"{first}-{second}", f"{first}{second}"
-        is_compound = (
-            hyphen
-            or compound.lower() in whole_words
-            or _FIRST_PARTS.match(first)
-            or _SECOND_PARTS.match(second)
-            or first.isupper()
-            or not second.islower()
-        )
-        if is_compound and word.lower() not in whole_words:
-            return f"{hyphen}{compound}"
-        return f"{hyphen}{word}"
-
-    return _SPLIT_WORD.sub(joined, text)
+    return with_whole_words(text)
 
 
 def _sentences(text: str) -> list[str]:

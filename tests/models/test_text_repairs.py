@@ -3,7 +3,7 @@
 import pytest
 
 from hf_summ.models.generation_sentences import candidates_of
-from hf_summ.models.text_acronyms import long_forms_of, with_long_forms
+from hf_summ.models.text_repairs import long_forms_of, with_long_forms
 from hf_summ.models.text_sentences import sentence_candidates
 
 # a text, and the long forms of its acronyms

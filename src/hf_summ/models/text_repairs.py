@@ -1,10 +1,25 @@
-"""Acronyms that a text explains, spelled out in its sentences.
+"""Repairs of texts whose sentences shall stand alone: words that line ends split, and acronyms.
 
 In a text with "generative adversarial networks (GANs)", the later sentence "We train GANs." becomes "We train
 generative adversarial networks (GANs)."
 """
 
 import re
+
+# a word or compound that was split after a hyphen, as in "implemen- tation", but not "pre- and post-war"
+_SPLIT_WORD = re.compile(
+    r"(?P<hyphen>-?)\b(?P<first>[^\W_]+)-(?: +| *\n *)(?!(?:and|or|to|versus|vs|as|nor|through|than|but)\s)"
+    r"(?P<second>[^\W_]+)\b"
+)
+# parts of compounds, which keep their hyphen
+_FIRST_PARTS = re.compile(
+    r"(?:self|non|semi|multi|pre|post|cross|co|well|high|low|long|short|large|small|two|three|four|one|zero|few|real"
+    r"|fine|open|end|state|data|model|task|domain|graph|time|human|user)$"
+)
+_SECOND_PARTS = re.compile(
+    r"(?:based|aware|free|driven|level|wise|like|specific|dependent|conditional|preserving|trained|tuned|scale|the|of|to)$"
+)
+_WORD = re.compile(r"[\w-]+")
 
 # an acronym in brackets, such as "(GANs)", "(LfD)" and "(G-CNN)"
 _ACRONYM = re.compile(r"\s*\(([A-Z](?:[A-Za-z]|-(?=[A-Z]))*[A-Z]s?)\)")
@@ -20,6 +35,28 @@ _NAME = re.compile(
 _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s+)$")
 # a word that takes "an"
 _VOWEL = re.compile(r"(?!eu|one\b|ubi|uni|us|ut)[aeiou]", re.I)
+
+
+def with_whole_words(text: str) -> str:
+    """A text in which words are joined that a hyphen and a line end, or a space in its place, split."""
+    whole_words = set(_WORD.findall(_SPLIT_WORD.sub(" ", text).lower()))
+
+    def joined(split_word: re.Match) -> str:
+        hyphen, first, second = split_word.groups()
+        compound, word = f"{first}-{second}", f"{first}{second}"
+        is_compound = (
+            hyphen
+            or compound.lower() in whole_words
+            or _FIRST_PARTS.match(first)
+            or _SECOND_PARTS.match(second)
+            or first.isupper()
+            or not second.islower()
+        )
+        if is_compound and word.lower() not in whole_words:
+            return f"{hyphen}{compound}"
+        return f"{hyphen}{word}"
+
+    return _SPLIT_WORD.sub(joined, text)
 
 
 def long_forms_of(text: str) -> dict[str, str]:
