@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from huggingface_hub import constants
 from onnx import TensorProto, helper
 from onnx.external_data_helper import load_external_data_for_model
 
@@ -114,3 +115,24 @@ def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
             patch.setattr(onnx_layers, "_WIDE_HEAD", 1)
         assert main(["export", str(folder), "--to", "onnx", "--output", str(folder / "onnx")]) == 0
     return folder
+
+
+@pytest.fixture
+def two_revisions(tmp_path, monkeypatch):
+    """A function that puts a checkpoint with graphs into the Hub's cache, as the revision `v1` of `org/x`.
+
+    Summaries of `main` have at most two tokens. The function returns the folder of `v1`.
+    """
+
+    def put(checkpoint: Path) -> Path:
+        repository = tmp_path / "hub" / "models--org--x"
+        (repository / "refs").mkdir(parents=True)
+        for revision, commit in (("main", "a" * 40), ("v1", "b" * 40)):
+            (repository / "refs" / revision).write_text(commit, encoding="utf-8")
+            shutil.copytree(checkpoint, repository / "snapshots" / commit)
+        for file in (repository / "snapshots" / ("a" * 40)).rglob("generation_config.json"):
+            change_json(file, max_new_tokens=2, whole_sentences=None)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+        return repository / "snapshots" / ("b" * 40)
+
+    return put

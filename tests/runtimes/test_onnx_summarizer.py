@@ -7,10 +7,12 @@ from functools import partial
 import pytest
 from transformers import pipeline
 
+import hf_summ
 from hf_summ import bundled_model
 from hf_summ.cli import main
 from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.runtimes import OnnxSummarizer
+from hf_summ.runtimes.folders import find
 from tests.conftest import run_python, save
 from tests.data.files import change_json
 from tests.models.architectures import TINY_BERT, build_with_processor
@@ -164,3 +166,21 @@ def test_neither_torch_nor_transformers_are_imported(checkpoint):
         "assert not {'transformers', 'huggingface_hub'} & set(sys.modules)"
     )
     assert run_python("-c", code)[0].strip() == str(OnnxSummarizer(checkpoint)(DOCUMENTS))
+
+
+def test_graphs_of_a_repository_are_those_of_the_revision(two_revisions, tmp_path, capsys):
+    folder = two_revisions(bundled_model("arxiv-tldr"))
+    expected = OnnxSummarizer(folder)(DOCUMENTS[0])
+    assert OnnxSummarizer("org/x")(DOCUMENTS[0]) != expected
+    assert OnnxSummarizer("org/x", revision="v1")(DOCUMENTS[0]) == expected
+    loaded = hf_summ.summarizer("org/x", revision="v1", runtime="onnx")
+    assert isinstance(loaded, OnnxSummarizer)
+    assert loaded(DOCUMENTS[0], show_progress=False) == expected
+    graphs = pipeline("summarization", model="org/x", revision="v1", runtime="onnx")
+    assert graphs(DOCUMENTS[0]) == expected
+    shutil.copytree(folder, folder / "inner")
+    assert find("org/x", subfolder="inner", revision="v1") == folder / "inner" / "onnx"
+    (tmp_path / "document.txt").write_text(DOCUMENTS[0], encoding="utf-8")
+    command = ["summarize", str(tmp_path / "document.txt"), "--model=org/x", "--runtime=onnx", "--revision=v1"]
+    assert main(command) == 0
+    assert capsys.readouterr().out.strip() == expected[0]["summary_text"]

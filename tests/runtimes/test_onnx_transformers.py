@@ -158,6 +158,14 @@ def test_pipeline_and_command_line_take_the_folder_or_the_checkpoint(checkpoint,
         assert capsys.readouterr().out.strip() == expected[0]["summary_text"]
 
 
+@pytest.mark.parametrize("checkpoint", ["bart"], indirect=True)
+def test_graphs_of_a_repository_are_those_of_the_revision(checkpoint, two_revisions):
+    expected = OnnxSummarizer(two_revisions(checkpoint))(DOCUMENTS[0])
+    assert OnnxSummarizer("org/x")(DOCUMENTS[0]) != expected
+    graphs = pipeline("summarization", model="org/x", revision="v1", runtime="onnx")
+    assert graphs(DOCUMENTS[0]) == expected
+
+
 PUSH_AND_LOAD = """
 import json, sys
 from huggingface_hub import HfApi

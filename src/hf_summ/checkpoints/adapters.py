@@ -347,6 +347,8 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         # that its model does not need, so missing weights are no problem there.
         if hasattr(model, "hub_settings"):
             model.weights_problem = _loading_problem(loaded, model.all_tied_weights_keys)
+        # The pipeline loads graphs with the same settings.
+        model.download_settings = hub_settings_of(kwargs)
         return model
 
     @classmethod

@@ -330,7 +330,11 @@ def _load_graphs(arguments: argparse.Namespace, settings: dict[str, Any]) -> "Do
     graph_settings.pop("device", None)
     with loading(arguments.model):
         summarizer = load_graphs(
-            arguments.model, source_prefix=arguments.source_prefix, seed=arguments.seed or 0, **graph_settings
+            arguments.model,
+            revision=arguments.revision,
+            source_prefix=arguments.source_prefix,
+            seed=arguments.seed or 0,
+            **graph_settings,
         )
     if summarizer is None:
         # A setting needs PyTorch.
@@ -383,7 +387,7 @@ def checkpoint_identity(arguments: argparse.Namespace) -> dict[str, object]:
     with loading(arguments.model):
         checkpoint = arguments.model
         if arguments.runtime == ONNX:
-            checkpoint = str(find(checkpoint))
+            checkpoint = str(find(checkpoint, revision=arguments.revision))
         return model_identity(checkpoint, arguments.revision)
 
 

@@ -118,17 +118,17 @@ def export(
         write_atomically(temporary / RUNTIME_FILE, f"{json.dumps(record, indent=2)}\n")
 
 
-def load(name: str) -> "PreTrainedModel":
+def load(name: str, **hub_settings: Any) -> "PreTrainedModel":
     """Load the model of an exported folder.
 
     Args:
-        name: as for `find`.
+        name, hub_settings: as for `find`.
 
     Raises:
         ValueError: as `find`.
         ImportError: the extra is not installed.
     """
-    exported = find(name)
+    exported = find(name, **hub_settings)
     check_libraries("onnxruntime")
     from hf_summ.runtimes.onnx_model import load_graphs
 
@@ -162,11 +162,13 @@ def load_exported(name: str | Path, **hub_settings: Any) -> "PreTrainedModel | N
     return load(str(Path(file).parent))
 
 
-def find(name: str) -> Path:
+def find(name: str, subfolder: str = "", **hub_settings: Any) -> Path:
     """The exported folder of this name, or the exported folder in the checkpoint of this name.
 
     Args:
         name: a folder, or a repository on the Hub.
+        subfolder: the checkpoint's folder inside it; empty if it is the checkpoint itself.
+        hub_settings: further arguments of `from_pretrained` for files on the Hub, such as `revision`.
 
     Raises:
         ValueError: there are no graphs, another version of this package wrote them, or the checkpoint has other weights
@@ -175,7 +177,8 @@ def find(name: str) -> Path:
     """
     folder = Path(name)
     if not folder.exists():
-        folder = _downloaded(name)
+        folder = _downloaded(name, subfolder, **hub_settings)
+    folder /= subfolder
     exported = _folder_of_graphs(folder)
     if exported is None:
         raise ValueError(
@@ -244,20 +247,26 @@ def recorded_positions(exported: Path) -> dict[str, int | None] | None:
     return read_json(exported / RUNTIME_FILE).get("positions")
 
 
-def _downloaded(name: str) -> Path:
+def _downloaded(name: str, subfolder: str, **hub_settings: Any) -> Path:
     """Download the graphs of a repository, and its weights only if graphs read them.
+
+    Args:
+        name, subfolder, hub_settings: as for `find`.
 
     Returns:
         The folder of the repository's files; if the repository is not found or not within reach, the name as a path.
     """
     from huggingface_hub import snapshot_download
 
+    weights_formats = ["*.safetensors", "*.bin", "*.pt", "*.h5", "*.msgpack"]
     try:
-        folder = Path(snapshot_download(name, ignore_patterns=["*.safetensors", "*.bin", "*.pt", "*.h5", "*.msgpack"]))
-        exported = _folder_of_graphs(folder)
+        folder = Path(snapshot_download(name, ignore_patterns=weights_formats, **hub_settings))
+        exported = _folder_of_graphs(folder / subfolder)
         if exported is not None and _shares_weights(exported):
             # the folder's name is the commit, so that both downloads are of the same one
-            snapshot_download(name, revision=folder.name, allow_patterns=[_WEIGHTS_FILE])
+            hub_settings["revision"] = folder.name
+            weights = (Path(subfolder) / _WEIGHTS_FILE).as_posix()
+            snapshot_download(name, allow_patterns=[weights], **hub_settings)
     except (OSError, ValueError):
         return Path(name)
     return folder

@@ -105,7 +105,8 @@ class OnnxSummarizer(DocumentSummarizer):
     seed.
 
     Args:
-        folder: the exported folder, or the checkpoint's folder that contains it as `onnx`.
+        folder: the exported folder, or the checkpoint's folder that contains it as `onnx`, or a repository on the Hub.
+        revision: the repository's branch, tag or commit; None for its main branch.
         long_documents, language, source_prefix: as for `SummarizationPipeline`.
         batch_size: default number of texts that are decoded together.
         threads: number of threads; by default that of idle processors, or the number in OMP_NUM_THREADS.
@@ -122,6 +123,7 @@ class OnnxSummarizer(DocumentSummarizer):
         self,
         folder: str | Path,
         *,
+        revision: str | None = None,
         long_documents: str = "truncate",
         language: str = "en",
         source_prefix: str | None = None,
@@ -130,7 +132,7 @@ class OnnxSummarizer(DocumentSummarizer):
         seed: int | None = None,
         **settings: object,
     ):
-        graphs = find(str(folder))
+        graphs = find(str(folder), revision=revision)
         # a checkpoint's folder may contain a folder with nothing but the graphs
         settings_folder = graphs if (graphs / "config.json").is_file() else graphs.parent
         config = {"task_specific_params": None, "prefix": None, **read_json(settings_folder / "config.json")}

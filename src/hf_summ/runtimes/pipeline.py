@@ -73,7 +73,9 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
     ):
         if runtime is not None:
             check_choice("`runtime`", runtime, [folders.ONNX])
-            model = folders.load(model.name_or_path)
+            # `AutoModelForSummarization` sets the first of these for models of transformers too
+            hub_settings = getattr(model, "download_settings", getattr(model, "hub_settings", {}))
+            model = folders.load(model.name_or_path, **hub_settings)
             kwargs.setdefault("device", "cpu")
         self.model = model
         self._set_reading(long_documents, language, source_prefix, kwargs)

@@ -70,6 +70,7 @@ SETTINGS: Mapping[str, Setting] = {
 _SUMMARIZER_SETTINGS = frozenset(
     {
         "batch_size",
+        "revision",
         "long_documents",
         "language",
         "source_prefix",
