@@ -13,6 +13,8 @@ from transformers import (
     BartConfig,
     BartForConditionalGeneration,
     CompileConfig,
+    MarianConfig,
+    MarianMTModel,
     Trainer,
     TrainingArguments,
 )
@@ -239,6 +241,28 @@ def test_a_tied_output_layer_in_8_bits_is_stored_once(vocab_size, tmp_path):
     assert torch.equal(again(input_ids=ids).logits, model(input_ids=ids).logits)
     sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("float", "int8")]
     assert sizes[1] < 0.3 * sizes[0]
+
+
+@pytest.mark.parametrize("dequantize", [False, True])
+def test_positions_that_files_lack_are_computed(dequantize, tmp_path):
+    widths = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings"), 32)
+    ids = {"vocab_size": 100, "pad_token_id": 99, "decoder_start_token_id": 99}
+    original = MarianMTModel(MarianConfig(encoder_layers=1, decoder_layers=1, **widths, **ids))
+    original.save_pretrained(tmp_path / "float")
+    config = Int8Config(least_weights=0, dequantize=dequantize)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "float", quantization_config=config)
+    model.save_pretrained(tmp_path / "int8")
+    again, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8", output_loading_info=True)
+    assert not any(report.values()), report
+    for side in ("encoder", "decoder"):
+        name = f"model.{side}.embed_positions.weight"
+        expected = original.get_parameter(name)
+        for loaded in (model, again):
+            assert torch.equal(loaded.get_parameter(name), expected)
+            # training would change what files lack
+            assert not loaded.get_parameter(name).requires_grad
+    inputs = {"input_ids": torch.arange(5, 21)[None], "decoder_input_ids": torch.arange(5, 11)[None]}
+    assert torch.equal(again(**inputs).logits, model(**inputs).logits)
 
 
 @pytest.mark.thorough

@@ -307,8 +307,10 @@ class Int8Quantizer(HfQuantizer):
                 elif isinstance(module, Int8Embedding):
                     module.__class__ = nn.Embedding
         _in_float32(model)
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(not _is_computed(model, name))
         # setting the mode freezes a BERT that is not to be trained
-        return model.requires_grad_().train(model.training)
+        return model.train(model.training)
 
     def get_state_dict_and_metadata(self, model: PreTrainedModel) -> tuple[dict[str, torch.Tensor], dict]:
         """The weights in the layout of files, each matrix in 8 bits, and no metadata."""
@@ -317,7 +319,7 @@ class Int8Quantizer(HfQuantizer):
         make_contiguous_once = cache(torch.Tensor.contiguous)
         state: dict[str, torch.Tensor] = {}
         for name, value in model.state_dict(keep_vars=True).items():
-            if _is_float_matrix(value):
+            if _is_quantized(model, name, value):
                 state[name], state[f"{name}_scale"] = quantize_once(value)
             else:
                 state[name] = make_contiguous_once(value)
@@ -327,18 +329,24 @@ class Int8Quantizer(HfQuantizer):
         return state, {}
 
 
-def _is_float_matrix(value: torch.Tensor) -> bool:
-    """Whether a tensor of a model is a matrix of weights that are not quantized."""
-    return isinstance(value, nn.Parameter) and value.ndim == 2 and value.is_floating_point()
+def _is_computed(model: PreTrainedModel, name: str) -> bool:
+    """Whether files lack a parameter, such as a Marian's positions, because the model computes it when it is loaded."""
+    return name in (model._keys_to_ignore_on_save or ())
+
+
+def _is_quantized(model: PreTrainedModel, name: str, value: torch.Tensor) -> bool:
+    """Whether files have a tensor of a model in 8 bits, and the tensor is not yet quantized."""
+    is_matrix = isinstance(value, nn.Parameter) and value.ndim == 2 and value.is_floating_point()
+    return is_matrix and not _is_computed(model, name)
 
 
 def _quantize(model: PreTrainedModel) -> None:
     """Replace each matrix of a model by its levels, and register its scales, such as `weight_scale` for `weight`."""
     # a tied matrix gets the result of its first conversion, so that it stays tied
     quantize_once = cache(quantize_weight)
-    for module in model.modules():
+    for module_name, module in model.named_modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
-            if _is_float_matrix(parameter):
+            if _is_quantized(model, f"{module_name}.{name}", parameter):
                 levels, scale = quantize_once(parameter)
                 setattr(module, name, levels)
                 module.register_parameter(f"{name}_scale", scale)
