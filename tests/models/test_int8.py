@@ -15,6 +15,8 @@ from transformers import (
     CompileConfig,
     MarianConfig,
     MarianMTModel,
+    T5Config,
+    T5ForConditionalGeneration,
     Trainer,
     TrainingArguments,
 )
@@ -75,6 +77,30 @@ def test_file_alone_has_8_bits(architecture, folder, tmp_path):
         for value in loaded.get_input_embeddings().parameters():
             assert value.grad is not None or not value.requires_grad
     torch.testing.assert_close(restored.state_dict(), model.state_dict())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_8_bits_of_files_alone_load_in_the_given_precision(dtype, folder, tmp_path):
+    config = Int8Config(dequantize=True)
+    AutoModelForSeq2SeqLM.from_pretrained(folder, quantization_config=config).save_pretrained(tmp_path / "int8")
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8", dtype=dtype)
+    assert model.config.dtype == dtype
+    automatic = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8", dtype="auto")
+    assert {value.dtype for value in automatic.parameters()} == {torch.float32}
+    expected = automatic.to(dtype).state_dict()
+    torch.testing.assert_close(model.state_dict(), expected, rtol=0, atol=127 * 2**-25)
+
+
+def test_layers_in_32_bits_stay_so_in_half_precision(tmp_path):
+    sizes = {"vocab_size": 50, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
+    T5ForConditionalGeneration(T5Config(**sizes, decoder_start_token_id=0)).save_pretrained(tmp_path / "float")
+    config = Int8Config(dequantize=True)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "float", quantization_config=config)
+    model.save_pretrained(tmp_path / "int8")
+    models = [AutoModelForSeq2SeqLM.from_pretrained(tmp_path / name, dtype="float16") for name in ("float", "int8")]
+    original, loaded = ({name: value.dtype for name, value in model.named_parameters()} for model in models)
+    assert loaded == original
+    assert set(loaded.values()) == {torch.float16, torch.float32}
 
 
 @pytest.mark.parametrize("bias", [True, False])

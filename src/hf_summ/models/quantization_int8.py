@@ -171,7 +171,7 @@ class Int8Linear(nn.Module):
         return products[: len(rows)] + products[len(rows) :]
 
     def in_float(self) -> nn.Linear:
-        """A linear layer whose `weight` is the levels, with `weight_scale`; `_in_float32` multiplies them."""
+        """A linear layer whose `weight` is the levels, with `weight_scale`; `_in_float` multiplies them."""
         layer = nn.Linear(self.in_features, self.out_features, bias=False, device="meta")
         layer.weight = self.weight
         layer.weight_scale = self.weight_scale
@@ -231,7 +231,8 @@ class Int8Config(QuantizationConfigMixin):
     Attributes:
         least_weights: linear layers and embeddings with fewer weights are small. For a small layer, quantizing the few
             rows of a decoding step takes longer than the faster product saves.
-        dequantize: whether only saved files have 8 bits, and the model loads in float32, in which it can be trained.
+        dequantize: whether only saved files have 8 bits. They load in float32, in which the model can be trained, or in
+            the given `dtype`.
         layout: version of the layout of saved files; only 2 can be read.
         quant_method: name of the method in config.json.
     """
@@ -276,6 +277,9 @@ class Int8Quantizer(HfQuantizer):
         return device_map
 
     def update_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        if self.pre_quantized and self.quantization_config.dequantize:
+            # only files have 8 bits, so the model computes as the user says, by default in float32 as it was saved
+            return dtype
         # on CPUs, half precision would not speed up the other layers
         return torch.float32
 
@@ -284,7 +288,7 @@ class Int8Quantizer(HfQuantizer):
             _quantize(model)
 
     def _process_model_after_weight_loading(self, model: PreTrainedModel, **kwargs) -> None:
-        """Quantize weights of 32 bits, and make the layers compute with integers, or in float32 with `dequantize`."""
+        """Quantize weights of 32 bits, and make the layers compute with integers, or not with `dequantize`."""
         if not self.pre_quantized:
             _quantize(model)
         if self.quantization_config.dequantize:
@@ -294,7 +298,7 @@ class Int8Quantizer(HfQuantizer):
         model.requires_grad_(False)
 
     def _dequantize(self, model: PreTrainedModel, dtype: torch.dtype | None = None) -> PreTrainedModel:
-        """Replace the layers of 8 bits by layers in float32, in place, so that the model can be trained.
+        """Replace the layers of 8 bits by layers in floating point, in place, so that the model can be trained.
 
         Args:
             model: the model, which is also returned.
@@ -306,7 +310,7 @@ class Int8Quantizer(HfQuantizer):
                     setattr(parent, name, module.in_float())
                 elif isinstance(module, Int8Embedding):
                     module.__class__ = nn.Embedding
-        _in_float32(model)
+        _in_float(model)
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(not _is_computed(model, name))
         # setting the mode freezes a BERT that is not to be trained
@@ -348,6 +352,8 @@ def _quantize(model: PreTrainedModel) -> None:
         for name, parameter in list(module.named_parameters(recurse=False)):
             if _is_quantized(model, f"{module_name}.{name}", parameter):
                 levels, scale = quantize_once(parameter)
+                # with `dequantize`, the matrix computes in the precision in which its scales are loaded
+                scale.data = scale.to(parameter.dtype)
                 setattr(module, name, levels)
                 module.register_parameter(f"{name}_scale", scale)
                 # integers that a file lacks cannot be initialized randomly
@@ -374,11 +380,11 @@ def _arrange(model: PreTrainedModel, least_weights: int) -> None:
             elif type(module) is nn.Embedding and module.weight.numel() >= least_weights:
                 # changed in place, as encoder and decoder share the embedding
                 module.__class__ = Int8Embedding
-    _in_float32(model)
+    _in_float(model)
 
 
-def _in_float32(model: PreTrainedModel) -> None:
-    """Convert integers to float32 in all layers that do not compute with them."""
+def _in_float(model: PreTrainedModel) -> None:
+    """Convert integers to their scales' precision in all layers that do not compute with them."""
     # a tied matrix gets the result of its first conversion, so that it stays tied
     dequantize_once = cache(_dequantized)
     for module in model.modules():
@@ -392,7 +398,7 @@ def _in_float32(model: PreTrainedModel) -> None:
 
 
 def _dequantized(levels: torch.Tensor, scale: torch.Tensor) -> nn.Parameter:
-    """The float32 matrix (R, C) of levels (R, C) and scales (R,)."""
+    """The matrix (R, C) of levels (R, C) and scales (R,), in the precision of the scales."""
     # `Int8Linear` may have changed the layout of the levels
     return nn.Parameter((levels * scale[:, None]).contiguous(), requires_grad=False)
 
