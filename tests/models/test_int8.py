@@ -24,7 +24,14 @@ from transformers import (
 from hf_summ import Int8Config
 from hf_summ.checkpoints.adapters import AutoModelForSummarization
 from hf_summ.models import quantization_int8
-from hf_summ.models.quantization_int8 import _MIN_OUTPUTS, _MIN_ROWS, Int8Embedding, Int8Linear, quantize_weight
+from hf_summ.models.quantization_int8 import (
+    _MIN_OUTPUTS,
+    _MIN_ROWS,
+    Int8Embedding,
+    Int8Linear,
+    Int8Quantizer,
+    quantize_weight,
+)
 from tests.conftest import run_python
 
 NOT_TRAINED = "int8 has no gradients: to train, load it without `quantization_config`, or call `dequantize()`"
@@ -367,6 +374,39 @@ ACCELERATORS = ["cuda", "cuda:1", 0, {"": "cpu", "lm_head": "cuda:0"}, {"": "dis
 def test_accelerators_are_refused_on_loading(folder, device_map):
     with pytest.raises(ValueError, match=r"int8 is for CPUs, but the device is .*: load without"):
         load(folder, device_map=device_map)
+
+
+@pytest.fixture
+def file_in_8_bits(tmp_path):
+    """A BART of which only the file has 8 bits."""
+    widths = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings"), 32)
+    config = BartConfig(vocab_size=100, encoder_layers=1, decoder_layers=1, **widths)
+    BartForConditionalGeneration(config).save_pretrained(tmp_path / "float")
+    quantization = Int8Config(dequantize=True)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "float", quantization_config=quantization)
+    model.save_pretrained(tmp_path / "int8")
+    return tmp_path / "int8"
+
+
+def test_8_bits_of_files_alone_are_for_all_devices():
+    quantizer = Int8Quantizer(Int8Config(dequantize=True))
+    for device_map in (*ACCELERATORS, "auto", {"": "cpu"}):
+        quantizer.validate_environment(device_map=device_map)
+        assert quantizer.update_device_map(device_map) == device_map
+
+
+def test_8_bits_of_files_alone_are_not_offloaded(file_in_8_bits, tmp_path):
+    with pytest.raises(ValueError, match="`device_map` offloads weights, but a model with 8 bits in its files"):
+        AutoModelForSeq2SeqLM.from_pretrained(file_in_8_bits, device_map={"": "disk"}, offload_folder=tmp_path)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_8_bits_of_files_alone_load_on_an_accelerator(file_in_8_bits):
+    expected = AutoModelForSeq2SeqLM.from_pretrained(file_in_8_bits).state_dict()
+    for device_map in ("auto", "cuda"):
+        model = AutoModelForSeq2SeqLM.from_pretrained(file_in_8_bits, device_map=device_map)
+        assert model.device.type == "cuda"
+        torch.testing.assert_close(model.cpu().state_dict(), expected, rtol=0, atol=0)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -266,12 +266,12 @@ class Int8Quantizer(HfQuantizer):
         return False
 
     def validate_environment(self, *args, device_map=None, **kwargs) -> None:
-        """Raise a ValueError if `device_map` names a device that is not a CPU."""
-        if isinstance(device_map, dict):
+        """Raise a ValueError if the model computes in 8 bits and `device_map` names a device that is not a CPU."""
+        if isinstance(device_map, dict) and not self.quantization_config.dequantize:
             refuse_accelerators(device_map.values())
 
     def update_device_map(self, device_map):
-        if isinstance(device_map, str):
+        if isinstance(device_map, str) and not self.quantization_config.dequantize:
             # a string such as "auto" always means the CPU
             return {"": "cpu"}
         return device_map
@@ -288,7 +288,18 @@ class Int8Quantizer(HfQuantizer):
             _quantize(model)
 
     def _process_model_after_weight_loading(self, model: PreTrainedModel, **kwargs) -> None:
-        """Quantize weights of 32 bits, and make the layers compute with integers, or not with `dequantize`."""
+        """Quantize weights of 32 bits, and make the layers compute with integers, or not with `dequantize`.
+
+        Raises:
+            ValueError: weights are offloaded.
+        """
+        is_offloaded = hasattr(model, "hf_device_map") and any(parameter.is_meta for parameter in model.parameters())
+        if is_offloaded:
+            # integers would be read from the disk without their scales
+            raise ValueError(
+                "`device_map` offloads weights, but a model with 8 bits in its files cannot be offloaded: name devices "
+                "with room for the whole model"
+            )
         if not self.pre_quantized:
             _quantize(model)
         if self.quantization_config.dequantize:
