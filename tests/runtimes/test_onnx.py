@@ -273,6 +273,8 @@ def test_adapters_and_8_bits_are_refused(tmp_path):
     model = get_peft_model(save(GDLF.model().float(), tmp_path / "gdlf"), LoraConfig())
     with pytest.raises(ValueError, match="has an adapter, which graphs do not contain: merge both"):
         export(model, None, tmp_path / "onnx", int8=False)
+    with pytest.raises(ValueError, match="the model has an adapter, which graphs do not contain"):
+        SummarizationPipeline(model, runtime="onnx")
     save(DRGD.model().float(), tmp_path / "model")
     int8 = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model", quantization_config=Int8Config())
     with pytest.raises(ValueError, match="has 8 bits already: export the checkpoint in 32 bits, with --int8"):

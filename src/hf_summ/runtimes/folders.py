@@ -18,6 +18,8 @@ RUNTIME_FILE = "runtime.json"
 _WEIGHTS_FILE = "model.safetensors"
 # entry of `RUNTIME_FILE`: whether graphs read the file of weights in the folder above theirs
 _SHARES_WEIGHTS = "shares_weights"
+# why an adapted model has no graphs, as the rest of a sentence about it
+ADAPTER_PROBLEM = "has an adapter, which graphs do not contain: merge both into one checkpoint"
 # file of an adapter, which names the model that it adapts
 _ADAPTER_FILE = "adapter_config.json"
 # endings of the files of a checkpoint that determine its summaries
@@ -280,7 +282,7 @@ def _problem(model: "PreTrainedModel") -> str | None:
     if hasattr(config, "quantization_config"):
         return "has 8 bits already: export the checkpoint in 32 bits, with --int8"
     if hasattr(model, "peft_config"):
-        return "has an adapter, which graphs do not contain: merge both into one checkpoint"
+        return ADAPTER_PROBLEM
     if getattr(model, "masked_lm", None) is not None:
         return "contains a masked language model, which has no graphs"
     has_bert = getattr(config, "encoder_type", "transformer") != "transformer"

@@ -73,6 +73,9 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
     ):
         if runtime is not None:
             check_choice("`runtime`", runtime, [folders.ONNX])
+            if hasattr(model, "peft_config"):
+                # `name_or_path` names the model that the adapter adapts, which may have graphs
+                raise ValueError(f"{getattr(model, 'adapter_name', 'the model')} {folders.ADAPTER_PROBLEM}")
             # `AutoModelForSummarization` sets the first of these for models of transformers too
             hub_settings = getattr(model, "download_settings", getattr(model, "hub_settings", {}))
             model = folders.load(model.name_or_path, **hub_settings)
