@@ -121,6 +121,27 @@ def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
     return sorted(folders)
 
 
+def best_checkpoint(checkpoint: str | os.PathLike) -> str | None:
+    """The best checkpoint of a run so far, or None if there is none.
+
+    The trainer's state names it by the folder that the run had. The run may have moved since, so the checkpoint is
+    looked up beside the given one.
+
+    Args:
+        checkpoint: a checkpoint of the run, a folder with a trainer's state.
+    """
+    state = json.loads(Path(checkpoint, STATE).read_text(encoding="utf-8"))
+    recorded = state.get("best_model_checkpoint")
+    if recorded is None:
+        return None
+    best = Path(checkpoint).parent / Path(recorded).name
+    # A run that resumed from the checkpoint of another folder may have its best checkpoint there.
+    for folder in (best, Path(recorded)):
+        if folder.is_dir():
+            return str(folder)
+    return None
+
+
 def weight_files(folder: Path) -> list[Path]:
     """The files of safetensors with the weights in a folder.
 

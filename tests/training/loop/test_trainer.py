@@ -238,6 +238,25 @@ def test_resuming_at_the_end_makes_no_update(make, tmp_path):
         assert torch.equal(trainer.model.state_dict()[name], weight)
 
 
+def test_run_that_moved_after_its_last_update_ends_with_its_best_weights(make, tmp_path):
+    scores = iter([2.0, 1.0])
+    saving = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1, "max_steps": 2}
+    saving |= {"load_best_model_at_end": True, "metric_for_best_model": "rouge2"}
+
+    def make_trainer(folder):
+        trainer = make(compute_metrics=lambda _: {"rouge2": next(scores)}, output_dir=str(tmp_path / folder), **saving)
+        trainer.model.generation_config.max_new_tokens = 2
+        return trainer
+
+    make_trainer("old").train()
+    (tmp_path / "old").rename(tmp_path / "new")
+    trainer = make_trainer("new")
+    trainer.train(resume_from_checkpoint=str(tmp_path / "new/checkpoint-2"))
+    assert trainer.state.best_model_checkpoint == str(tmp_path / "new/checkpoint-1")
+    for name, weight in load_file(tmp_path / "new/checkpoint-1/model.safetensors").items():
+        assert torch.equal(trainer.model.state_dict()[name], weight)
+
+
 @pytest.mark.parametrize(("reduction", "accumulation"), [("documents", 1), ("tokens", 2)])
 def test_stream_is_read_again_and_resumed_in_any_pass(
     make, processor, rows, tmp_path, monkeypatch, reduction, accumulation

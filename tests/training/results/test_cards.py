@@ -5,14 +5,18 @@ import io
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from huggingface_hub import ModelCard
+from transformers import TrainerState
 
 from hf_summ.evaluation.measures import Settings
 from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.results.card_results import Results
+from hf_summ.training.results.cards import _facts
 from hf_summ.training.results.privacy import hide_paths, public
 from hf_summ.training.run import main, run
 from tests.conftest import run_python
@@ -264,6 +268,27 @@ def test_best_weights_are_named(settings, tmp_path):
     assert "computed like the Perl script ROUGE-1.5.5 (`--rouge_mode rouge155`; stemming: Porter and WordNet's" in card
     assert "| ROUGE-SU*" in card
     assert "LEAD" not in card
+
+
+# the best checkpoint, the update with the best score, and what the card says of the weights
+CASES_OF_WEIGHTS = [
+    ("/runs/out/checkpoint-4", 4, "those after update 4, the best by rouge2 (21.5)"),
+    # the best checkpoint was removed, so the last weights are kept
+    (None, 4, None),
+    # the best score was between two checkpoints
+    ("checkpoint-4", 6, "those after update 4"),
+]
+
+
+@pytest.mark.parametrize(("checkpoint", "best_step", "weights"), CASES_OF_WEIGHTS)
+def test_card_has_the_update_of_the_weights(checkpoint, best_step, weights):
+    state = TrainerState(best_model_checkpoint=checkpoint, best_global_step=best_step, best_metric=21.5, global_step=8)
+    args = SimpleNamespace(load_best_model_at_end=True, metric_for_best_model="rouge2")
+    accelerator = SimpleNamespace(device=torch.device("cpu"), num_processes=1, mixed_precision="no")
+    model = torch.nn.Linear(1, 1)
+    model.dtype = torch.float32
+    trainer = SimpleNamespace(args=args, state=state, accelerator=accelerator, model=model)
+    assert _facts(trainer, {}).get("weights") == weights
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
 from hf_summ.checkpoints.adapters import base_model, is_adapted, save_settings, takes
+from hf_summ.checkpoints.folders import best_checkpoint
 from hf_summ.common.files import share, write_atomically
 from hf_summ.common.processes import TERMINATED
 from hf_summ.common.records import finite
@@ -37,7 +38,7 @@ from hf_summ.training.loop.shared_weights import (
 )
 from hf_summ.training.optimization import build_schedule, parameter_groups
 from hf_summ.training.results.privacy import PRIVATE, hide_paths, uploads_without
-from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
+from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, rounded_up, token_lengths
 
 
 def _token_loss(outputs, labels: torch.Tensor, num_items_in_batch=None, smoothing: float = 0.0) -> torch.Tensor:
@@ -247,7 +248,7 @@ class SummarizationTrainer(RowwiseTrainer):
         if getattr(self.data_collator, "pad_to_max_length", False):
             sources[:] = self.data_collator.max_source_length
             targets[:] = self.data_collator.max_target_length
-        return _rounded_up(sources, multiple), _rounded_up(targets, multiple)
+        return rounded_up(sources, multiple), rounded_up(targets, multiple)
 
     # loss
 
@@ -403,12 +404,19 @@ class SummarizationTrainer(RowwiseTrainer):
         self._non_finite.check()
         return super().evaluation_loop(*args, **kwargs)
 
-    def _init_training_state(self, max_steps: int, *args, **kwargs) -> tuple[int, int]:
+    def _init_training_state(
+        self, max_steps, num_update_steps_per_epoch, num_train_epochs, resume_from_checkpoint, trial
+    ) -> tuple[int, int]:
         """Set the state of the run, and return the numbers of trained epochs, and of trained batches of the next one.
 
-        transformers does not know how long a stream is, and would take all trained batches for those of one pass.
+        transformers forgets the best checkpoint of a run whose folder was moved. It also does not know how long a
+        stream is, and would take all trained batches for those of one pass.
         """
-        epochs, batches = super()._init_training_state(max_steps, *args, **kwargs)
+        epochs, batches = super()._init_training_state(
+            max_steps, num_update_steps_per_epoch, num_train_epochs, resume_from_checkpoint, trial
+        )
+        if resume_from_checkpoint is not None:
+            self.state.best_model_checkpoint = best_checkpoint(resume_from_checkpoint)
         if self._is_stream and self.state.epoch:
             # the state adds 1 / max_steps for each update of a pass
             epochs = int(self.state.epoch)
@@ -490,8 +498,3 @@ class SummarizationTrainer(RowwiseTrainer):
         """
         if card is not None and self.is_world_process_zero():
             write_atomically(Path(self.args.output_dir) / "README.md", card)
-
-
-def _rounded_up(lengths: np.ndarray, multiple: int) -> np.ndarray:
-    """Lengths, each rounded up to a multiple of `multiple`."""
-    return (lengths + multiple - 1) // multiple * multiple

@@ -160,11 +160,12 @@ def _facts(trainer: Trainer, documents: Mapping[str, int]) -> dict[str, str]:
     for split, count in documents.items():
         facts[f"{split} documents"] = f"{count:,}"
     facts["updates"] = f"{state.global_step:,} ({state.epoch or 0:.2f} epochs)"
-    if args.load_best_model_at_end and state.best_global_step:
-        facts["weights"] = (
-            f"those after update {state.best_global_step:,}, the best by {args.metric_for_best_model} "
-            f"({state.best_metric:.4g})"
-        )
+    if args.load_best_model_at_end and state.best_model_checkpoint is not None:
+        update = int(Path(state.best_model_checkpoint).name.removeprefix("checkpoint-"))
+        facts["weights"] = f"those after update {update:,}"
+        # the best evaluation may be between two checkpoints
+        if update == state.best_global_step:
+            facts["weights"] += f", the best by {args.metric_for_best_model} ({state.best_metric:.4g})"
     device_name = accelerator.device.type
     if device_name == "cuda":
         device_name = torch.cuda.get_device_name(accelerator.device)

@@ -140,3 +140,8 @@ def even_out(batches: Sequence[list[int]], multiple: int) -> list[list[int]]:
         # the halves stand where their batch stood, which keeps the order by length
         evened[largest : largest + 1] = [batch[:middle], batch[middle:]]
     return evened
+
+
+def rounded_up(lengths: np.ndarray, multiple: int) -> np.ndarray:
+    """Lengths, each rounded up to a multiple of `multiple`."""
+    return (lengths + multiple - 1) // multiple * multiple
