@@ -418,9 +418,10 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
 
     @property
     def kl_weight(self) -> float:
-        """The weight of the KL in the loss at this update; it rises from 0 over `kl_warmup_steps` updates."""
+        """The weight of the KL in the loss; in training, it rises from 0 over `kl_warmup_steps` updates."""
         warmup_steps = self.config.kl_warmup_steps
-        if self._updates is None or not warmup_steps:
+        # evaluation has the final weight, so that the losses of different updates can be compared
+        if not self.training or self._updates is None or not warmup_steps:
             return self.config.weight_of_kl
         return self.config.weight_of_kl * min(1.0, self._updates / warmup_steps)
 

@@ -69,6 +69,14 @@ def test_weight_of_the_kl_rises_with_the_updates(make, accumulation):
     assert seen == pytest.approx(np.repeat(expected, accumulation))
 
 
+def test_loss_of_an_evaluation_has_the_final_weight_of_the_kl(make):
+    trainer = make({"kl_warmup_steps": 100, "kl_weight": 0.5}, max_steps=2, predict_with_generate=False)
+    trainer.train()
+    metrics = trainer.evaluate()
+    assert metrics["eval_kl"] > 0.01
+    assert metrics["eval_loss"] == pytest.approx(metrics["eval_nll"] + 0.5 * metrics["eval_kl"], rel=1e-5)
+
+
 def test_losses_are_logged_in_their_parts(make):
     trainer = make({"kl_weight": 0.5}, learning_rate=0.0, per_device_train_batch_size=13)
     trainer.train()
