@@ -3,15 +3,36 @@
 from pathlib import Path
 
 import pytest
+from transformers import TrainerState
+from transformers.utils.hub import hf_api
 
+from hf_summ.training.results.privacy import PRIVATE, uploads_without
 from tests.conftest import ROOT, run_python
 from tests.hub import LocalHub
+from tests.training import tiny
 from tests.training.conftest import PICKLES
+
+
+@pytest.mark.parametrize("folder", ["/home/ana/out", "secret/out"])
+def test_uploaded_state_of_a_run_has_no_folder_of_this_machine(tmp_path, monkeypatch, folder):
+    state = TrainerState(global_step=8, best_global_step=4, best_model_checkpoint=f"{folder}/checkpoint-4")
+    state.save_to_json(str(tmp_path / "trainer_state.json"))
+    uploads = []
+
+    def upload(api, folder_path, ignore_patterns, repo_id):
+        uploads.append(tiny.read_json(Path(folder_path) / "trainer_state.json"))
+
+    monkeypatch.setattr(type(hf_api()), "upload_folder", upload)
+    with uploads_without(PRIVATE):
+        hf_api().upload_folder(repo_id="tester/news", folder_path=str(tmp_path))
+    state.best_model_checkpoint = "checkpoint-4"
+    assert [TrainerState(**content) for content in uploads] == [state]
 
 
 @pytest.mark.thorough
 def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
     saving = {"push_to_hub": True, "hub_model_id": "tester/bridges", "save_strategy": "steps", "save_steps": 4}
+    saving |= {"eval_strategy": "steps", "eval_steps": 4, "load_best_model_at_end": True}
     path = settings(**saving, do_predict=True, report_to="tensorboard")
     with LocalHub() as hub:
         output, _ = run_python("run_summarization.py", path, cwd=ROOT, **hub.environment(tmp_path / "home"))

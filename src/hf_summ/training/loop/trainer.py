@@ -37,7 +37,7 @@ from hf_summ.training.loop.shared_weights import (
     share_noise,
 )
 from hf_summ.training.optimization import build_schedule, parameter_groups
-from hf_summ.training.results.privacy import PRIVATE, hide_paths, uploads_without
+from hf_summ.training.results.privacy import PRIVATE, uploads_without
 from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, rounded_up, token_lengths
 
 
@@ -481,11 +481,9 @@ class SummarizationTrainer(RowwiseTrainer):
             save_settings(self.model, folder)
         for weights in folder.glob("*.safetensors"):
             share(weights)
-        if self.args.push_to_hub:
-            hide_paths(folder)
 
     def push_to_hub(self, *args, **kwargs):
-        """Upload the output folder to the Hub as transformers does, but without private files."""
+        """Upload the output folder to the Hub as transformers does, but without private files and paths."""
         with uploads_without(PRIVATE):
             return super().push_to_hub(*args, **kwargs)
 
