@@ -166,8 +166,11 @@ def _run_steps(setup: _Setup, on_start: Callable[[], object] | None) -> dict[str
     if on_start is not None:
         on_start()
     requested_steps = [step for step in ("train", "eval", "predict") if getattr(training, f"do_{step}")]
-    is_finished = resumption.is_trained and all(ledger.is_finished(step, setup.description) for step in requested_steps)
-    if is_finished and not training.push_to_hub:
+    remaining_steps = []
+    for step in requested_steps:
+        if not (resumption.is_trained and ledger.is_finished(step, setup.description)):
+            remaining_steps.append(step)
+    if not remaining_steps and not training.push_to_hub:
         logger.info(f"{training.output_dir} already has the results of this command: remove it to start over")
         return ledger.results(*requested_steps)
 
@@ -184,17 +187,19 @@ def _run_steps(setup: _Setup, on_start: Callable[[], object] | None) -> dict[str
     if setup.writes:
         if training.do_train and named_checkpoint(training) == NO_CHECKPOINT:
             _remove_checkpoints(training.output_dir)
-        remaining_steps = requested_steps[1:] if resumption.is_trained else requested_steps
         ledger.begin(remaining_steps, setup.description)
 
     steps = _Steps(setup, prepared, trainer, ledger)
     metrics: dict[str, float] = {}
-    if training.do_train:
-        metrics |= steps.train(resumption)
-    if training.do_eval:
-        metrics |= steps.evaluate()
-    if training.do_predict:
-        metrics |= steps.predict()
+    for step in requested_steps:
+        if step == "train":
+            metrics |= steps.train(resumption)
+        elif step not in remaining_steps:
+            metrics |= ledger.results(step)
+        elif step == "eval":
+            metrics |= steps.evaluate()
+        else:
+            metrics |= steps.predict()
     if training.do_train:
         steps.publish(metrics)
     return metrics

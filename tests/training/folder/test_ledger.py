@@ -35,6 +35,26 @@ def test_another_command_replaces_the_results_of_its_steps(tmp_path):
     assert not list(tmp_path.glob("*_results.json"))
 
 
+# what a command changes of a finished one: settings, and data; and whether the results of its evaluation remain
+CASES_OF_COMMANDS = [
+    ({"do_predict": True}, {"test": {"rows": 7}}, True),
+    ({"push_to_hub": True, "hub_model_id": "me/news", "hub_private_repo": True, "license": "mit"}, {}, True),
+    ({"do_train": None}, {}, False),
+    ({"num_beams": 2}, {}, False),
+    ({}, {"validation": {"rows": 6}}, False),
+]
+
+
+@pytest.mark.parametrize(("settings", "data", "is_finished"), CASES_OF_COMMANDS)
+def test_results_belong_to_their_rows_and_settings(tmp_path, settings, data, is_finished):
+    finished = {"settings": {"do_train": True, "do_eval": True}, "data": {"validation": {"rows": 5}}, "updates": {}}
+    ledger = Ledger(tmp_path)
+    ledger.begin(["eval"], finished)
+    ledger.finish("eval", {})
+    command = {"settings": finished["settings"] | settings, "data": finished["data"] | data, "updates": {}}
+    assert ledger.is_finished("eval", command) == is_finished
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

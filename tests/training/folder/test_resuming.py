@@ -226,6 +226,21 @@ def test_finished_command_leaves_its_results_as_they_are(settings, out, caplog):
     assert f"{out} already has the results of this command: remove it to start over" in caplog.text
 
 
+def test_finished_evaluation_is_not_repeated_by_a_command_that_also_predicts(settings, out):
+    path = settings(max_steps=1, do_eval=True)
+    metrics = main([path])
+    written = (out / "eval_results.json").stat().st_mtime_ns
+    more = main([path, "--do_predict"])
+    assert more.items() > metrics.items()
+    assert "predict_rouge1" in more
+    assert (out / "eval_results.json").stat().st_mtime_ns == written
+    assert {step: "do_predict" in command["settings"] for step, command in Ledger(out).steps.items()} == {
+        "train": False,
+        "eval": False,
+        "predict": True,
+    }
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("saving", [SAVING, {}])
 def test_finished_training_is_only_evaluated_by_a_command_that_asks_for_more(settings, out, saving):

@@ -12,12 +12,17 @@ from filelock import FileLock, Timeout
 
 from hf_summ.common.files import write_atomically
 from hf_summ.common.records import changed, read_record, to_json, write_record
+from hf_summ.training.arguments import flags_of
 
 logger = logging.getLogger(__name__)
 
 RUN_FILE = "run.yaml"
 LOCK = ".run.lock"
 STEPS = ("train", "eval", "predict")
+# the split that a step reads
+_SPLITS = {"eval": "validation", "predict": "test"}
+# flags that choose steps or describe the published model, and so change no results of evaluation and prediction
+_OF_STEPS = {"do_eval", "do_predict", "license"}
 # the entry of `updates` with a hash of the weights with which training begins
 STARTING_WEIGHTS = "content of the starting weights"
 # keys that the description of a step must have in run.yaml
@@ -114,7 +119,8 @@ class Ledger:
         Args:
             step: "train", "eval" or "predict".
             description: if given, the step must have been finished by a command with the same description as far as it
-                matters: the same `updates` for training, the same settings and data for evaluation and prediction.
+                matters: the same `updates` for training; for evaluation and prediction, the same rows and settings,
+                except for those that choose steps or publish the model.
         """
         if description is not None:
             earlier = self.steps.get(step)
@@ -123,7 +129,9 @@ class Ledger:
             if step == "train":
                 is_same = not self.changed_updates(description)
             else:
-                is_same = earlier["settings"] == description["settings"] and earlier["data"] == description["data"]
+                split = _SPLITS[step]
+                has_same_rows = earlier["data"].get(split) == description["data"].get(split)
+                is_same = has_same_rows and _settings_of_results(earlier) == _settings_of_results(description)
             if not is_same:
                 return False
         return self._results_file(step).exists()
@@ -172,6 +180,12 @@ class Ledger:
     def _results_file(self, step: str) -> Path:
         """The file with the results of a step."""
         return self.folder / f"{step}_results.json"
+
+
+def _settings_of_results(description: Description) -> dict[str, object]:
+    """The settings on which the results of evaluation and prediction may depend."""
+    left_out = flags_of("single") | _OF_STEPS
+    return {name: value for name, value in description["settings"].items() if name not in left_out}
 
 
 def _problem_of(steps: dict[str, dict[str, object]]) -> str | None:
