@@ -193,7 +193,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "training", "Restore the count of early stopping when resuming", default=True
     )
     logging_nan_inf_filter: bool = flag(
-        "training", "Omit losses that are not finite from the log, instead of stopping the run", default=False
+        "training", "Omit losses that are not finite from the log; they stop the run all the same", default=False
     )
     metrics: list[str] = flag(
         "training",

@@ -195,8 +195,10 @@ def test_weight_decay_spares_norms_and_biases(make):
     assert fast == ["model.shared.weight"]
 
 
-def test_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(make, tmp_path):
-    trainer = make(max_steps=9, save_strategy="steps", save_steps=3, logging_steps=100)
+@pytest.mark.parametrize("is_filtered", [False, True])
+def test_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(make, tmp_path, is_filtered):
+    saving = {"save_strategy": "steps", "save_steps": 3}
+    trainer = make(max_steps=9, logging_steps=100, logging_nan_inf_filter=is_filtered, **saving)
     seen = []
 
     def spoil(module, inputs, output):
