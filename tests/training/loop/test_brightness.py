@@ -56,6 +56,26 @@ def test_run_resumed_within_an_epoch_goes_on_with_its_brightness(highlights, tmp
     assert bright[6] != pytest.approx(expected[6])
 
 
+def test_second_run_counts_on_from_the_epochs_of_its_model(tiny_tokenizer, tmp_path):
+    processor = tiny.processor(tiny_tokenizer)
+    rows = tiny.prepared(processor, 4)
+
+    def epochs_of_run(folder, epochs, start, resume=None):
+        """The epochs in the config of a model that had been trained for `start`, after a run of an update an epoch."""
+        model = tiny.gdlf(processor)
+        model.config.epochs_trained = start
+        settings = {"per_device_train_batch_size": 4, "max_steps": epochs, "save_strategy": "steps", "save_steps": 1}
+        tiny.trainer(model, processor, rows, tmp_path / folder, **settings).train(resume)
+        return model.config.epochs_trained
+
+    assert epochs_of_run("second", 2, start=3) == 3 + 2
+    assert epochs_of(tmp_path / "second/checkpoint-1") == 3 + 1
+    # whether a user resumes with the model at the start of the run or with the checkpoint's
+    for start in (3, 4):
+        resume = str(tmp_path / "second/checkpoint-1")
+        assert epochs_of_run(f"resumed{start}", 2, start, resume) == 3 + 2
+
+
 @pytest.mark.thorough
 def test_best_checkpoint_has_its_own_brightness(highlights, tmp_path):
     evaluation = {"do_eval": True, "eval_strategy": "steps", "eval_steps": 4, "load_best_model_at_end": True}

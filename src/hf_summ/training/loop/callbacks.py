@@ -241,29 +241,51 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
             super().on_evaluate(args, state, control, metrics, **kwargs)
 
 
-class BrightnessCallback(TrainerCallback):
+class BrightnessCallback(TrainerCallback, ExportableState):
     """Sets the number of trained epochs in the config of a Highlight-Transformer, whose brightness decays with it.
 
-    The brightness is the factor of the key phrases' importance. The number of epochs depends only on the trainer's
-    state, so resuming does not change it. It increases at an epoch's last update, before an evaluation or a checkpoint
-    at that step. Where a stream ends is known only after its last update, so the number increases before the next one.
+    The brightness is the factor of the key phrases' importance. The number is that of the model at the start of the
+    run, plus the epochs of the trainer's state. A checkpoint has the first number, so resuming does not change the sum.
+    The number increases at an epoch's last update, before an evaluation or a checkpoint at that step. Where a stream
+    ends is known only after its last update, so the number increases before the next one.
+
+    Attributes:
+        earlier_epochs: the number of epochs for which the model was trained before this run.
     """
 
-    def on_step_end(self, args, state, control, model=None, **kwargs):
-        """Set the number before and after an update, and when a run starts or resumes."""
-        _set_epochs_trained(model, state)
+    def __init__(self):
+        self.earlier_epochs = 0
 
-    on_train_begin = on_step_end
-    on_step_begin = on_step_end
+    def state(self) -> dict:
+        """The state in a checkpoint, from which transformers restores the callback."""
+        return {"args": {}, "attributes": {"earlier_epochs": self.earlier_epochs}}
+
+    def on_train_begin(self, args, state, control, model=None, **kwargs):
+        """Take the epochs before this run from the checkpoint, or else from the model, and set the number."""
+        # transformers expects this state in the checkpoint, which another trainer may have saved
+        saved = state.stateful_callbacks.setdefault(type(self).__name__, {}).get("attributes", {})
+        if state.global_step > 0:
+            self.earlier_epochs = saved.get("earlier_epochs", 0)
+        else:
+            self.earlier_epochs = base_model(model).config.epochs_trained
+        self._set_epochs_trained(model, state)
+
+    def on_step_begin(self, args, state, control, model=None, **kwargs):
+        """Set the number before an update."""
+        self._set_epochs_trained(model, state)
+
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        """Set the number after an update."""
+        self._set_epochs_trained(model, state)
 
     def on_train_end(self, args, state, control, model=None, **kwargs):
         """Set the number of epochs at the best checkpoint, if its weights have just been loaded."""
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
             path = Path(state.best_model_checkpoint, TRAINER_STATE_NAME)
-            _set_epochs_trained(model, TrainerState.load_from_json(str(path)))
+            self._set_epochs_trained(model, TrainerState.load_from_json(str(path)))
 
-
-def _set_epochs_trained(model, state: TrainerState) -> None:
-    """Set the number of whole epochs that were trained, as the state has it, in the model's config."""
-    # rounding may leave the sum of an epoch's steps slightly below a whole number
-    base_model(model).config.epochs_trained = int((state.epoch or 0.0) + 1e-6)
+    def _set_epochs_trained(self, model, state: TrainerState) -> None:
+        """Set the number of whole epochs that were trained, before this run and in it, in the model's config."""
+        # rounding may leave the sum of an epoch's steps slightly below a whole number
+        epochs = int((state.epoch or 0.0) + 1e-6)
+        base_model(model).config.epochs_trained = self.earlier_epochs + epochs
