@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForSeq2SeqLM, pipeline
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, pipeline
 
-from hf_summ.checkpoints.adapters import UnusableAdapterError
+from hf_summ.checkpoints.adapters import Adapter, UnusableAdapterError, save_settings
+from hf_summ.checkpoints.loading import ModelArguments
 from hf_summ.cli import main as hf_summ
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.run import main
@@ -174,6 +175,10 @@ CASES_OF_WRONG_FLAGS = [
     (["--lora_r", "0"], "--lora_r 0: must be at least 1"),
     (["--lora_r", "2", "--lora_dropout", "1"], "--lora_dropout 1.0: must be at most"),
     (["--lora_r", "2", "--lora_target_modules", "nothing"], "Target modules .*nothing.* not found"),
+    (
+        ["--lora_r", "2", "--config_overrides", "dropout=0.5", "input_dropout=0.1"],
+        "--config_overrides dropout=0.5 input_dropout=0.1: an adapter is saved without a configuration",
+    ),
     (["--lora_r", "2", "--push_to_hub"], "--push_to_hub: an adapter of the local folder"),
 ]
 
@@ -182,6 +187,21 @@ CASES_OF_WRONG_FLAGS = [
 def test_settings_that_cannot_work_are_refused(command, capsys, flags, message):
     assert run_recipe(command("gdlf", *flags)) == 2
     assert re.search(message, capsys.readouterr().err.splitlines()[-1])
+
+
+def test_settings_of_an_adapted_model_are_restored(bases, tmp_path):
+    model = AutoModelForSeq2SeqLM.from_pretrained(bases["gdlf"])
+    model.config.epochs_trained = 4
+    model.config.prefix = "tldr: "
+    save_settings(model, tmp_path)
+    config = AutoConfig.from_pretrained(bases["gdlf"])
+    config.epochs_trained = 3
+    config.extraction = {"extract_share": 0.5}
+    base = ModelArguments(model_name_or_path=bases["gdlf"])
+    Adapter(ModelArguments(model_name_or_path=str(tmp_path)), base).restore_settings(config)
+    assert config.epochs_trained == 4
+    assert config.prefix == "tldr: "
+    assert not hasattr(config, "extraction")
 
 
 def test_a_new_model_has_nothing_to_adapt(settings, capsys):
@@ -213,6 +233,7 @@ def test_adapters_that_cannot_be_used_are_refused(command, tmp_path, capsys, bas
         return capsys.readouterr().err.splitlines()[-1]
 
     assert "is an adapter already" in error("--lora_r", "4", start=good)
+    assert "would be lost" in error("--config_overrides", "dropout=0.5", start=good)
 
     broken = tmp_path / "broken"
     shutil.copytree(good, broken)

@@ -48,7 +48,9 @@ WEIGHTS = "adapter_model.safetensors"
 _PICKLED_WEIGHTS = "adapter_model.bin"
 # Training sets some values of the adapted model's configuration. This file beside the adapter has them.
 SETTINGS_FILE = "adapted_config.json"
-_SETTINGS = ("prefix", "task_specific_params", "extraction")
+# Values that training may also remove.
+_OPTIONAL_SETTINGS = ("prefix", "task_specific_params", "extraction")
+_SETTINGS = (*_OPTIONAL_SETTINGS, "epochs_trained")
 
 
 class UnusableAdapterError(Exception):
@@ -122,13 +124,14 @@ class Adapter:
     def restore_settings(self, config: PreTrainedConfig) -> None:
         """Set the base's configuration to the values that were saved with the adapter, in place.
 
-        A value in `_SETTINGS` that was not saved is removed. If the adapter has no `SETTINGS_FILE`, nothing changes.
+        A value in `_OPTIONAL_SETTINGS` that was not saved is removed. If the adapter has no `SETTINGS_FILE`, nothing
+        changes.
         """
         file = _file(self.start, SETTINGS_FILE)
         if file is None:
             return
         saved = json.loads(Path(file).read_text(encoding="utf-8"))
-        for name in _SETTINGS:
+        for name in _OPTIONAL_SETTINGS:
             vars(config).pop(name, None)
         for name in _SETTINGS:
             if name in saved:

@@ -10,6 +10,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, Pr
 
 from hf_summ.checkpoints.adapters import Adapter, find_adapter, import_peft
 from hf_summ.checkpoints.loading import ModelArguments, Processor, load_config, load_processor
+from hf_summ.checkpoints.overrides import override_item
 from hf_summ.common.messages import nearest
 from hf_summ.models.text_processing_base import CASED
 from hf_summ.models.text_processing_gdlf import load_tagger
@@ -74,6 +75,8 @@ def build(
     # the arguments that name the model without its adapter
     base = start if adapter is None else adapter.base
     config = load_config(base)
+    if is_trainable and (adapter is not None or lora.lora_r is not None):
+        _check_adapted_config(config, base)
     if adapter is None:
         processor = load_processor(start, config)
     else:
@@ -149,6 +152,28 @@ def _check_lora(lora: LoraArguments, start: ModelArguments, adapter: Adapter | N
         raise ValueError(
             f"--lora_r {lora.lora_r}: a new model has nothing to adapt: give a checkpoint as --model_name_or_path"
         )
+
+
+def _check_adapted_config(config: PreTrainedConfig, base: ModelArguments) -> None:
+    """Raise a ValueError if flags change the configuration of a checkpoint that is adapted.
+
+    An adapter is saved without its base's configuration, so the adapted model would later be loaded without the change.
+
+    Args:
+        config: the run's configuration.
+        base: the arguments that name the checkpoint.
+    """
+    saved_config = load_config(replace(base, config_name=None, config_overrides={}))
+    if config.to_dict() == saved_config.to_dict():
+        return
+    flag = f"--config_name {base.config_name}"
+    if base.config_overrides:
+        items = [override_item(name, value) for name, value in base.config_overrides.items()]
+        flag = f"--config_overrides {' '.join(items)}"
+    raise ValueError(
+        f"{flag}: an adapter is saved without a configuration, so the change would be lost: omit the flag, or change "
+        f"config.json of {base.model_name_or_path}"
+    )
 
 
 def _settle_processor(data: DataArguments, processor: Processor, config: PreTrainedConfig) -> None:
