@@ -9,7 +9,10 @@ from spacy.training import Example
 from transformers import AutoProcessor, pipeline
 
 from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
-from hf_summ.models.text_processing_gdlf import align_tags, load_tagger, pairs_of_texts, tag_vocabulary_of, tag_words
+from hf_summ.models.text_processing_gdlf import load_tagger, tag_vocabulary_of, tag_words
+from hf_summ.models.text_word_tags import align_tags, pairs_of_texts
+from hf_summ.runtimes import examples
+from hf_summ.training.rows.preparing import encode
 from tests.conftest import SENTENCES, save
 
 TEXT = 'The dog (a "good" dog) barks… and/or sleeps.'
@@ -184,3 +187,28 @@ def test_summaries_of_documents_with_tags(tiny_tokenizer):
     tagless = pipeline("summarization", model=model, processor=GdlfProcessor(tiny_tokenizer, tags="none"))
     with pytest.raises(ValueError, match=r"^`word_tags` are given, but the model does not read word tags"):
         tagless(texts, word_tags=tags)
+
+
+def test_prefixes_and_missing_documents_have_no_tags(tiny_tokenizer, processor):
+    sizes = {"d_model": 16, "num_heads": 2, "ffn_dim": 16, "encoder_kernel_sizes": [3], "decoder_kernel_sizes": [3]}
+    config = GdlfConfig(encoder_layers=1, decoder_layers=1, **sizes)
+    processor.align(config)
+    summarizer = pipeline("summarization", model=GdlfForConditionalGeneration(config), processor=processor)
+    pairs = [pairs_of_tagger(text) for text in SENTENCES[:2]]
+    alone = processor(SENTENCES[:2], word_tags=pairs)["tag_ids"]
+    for prefix in ("tldr: ", "tldr:\n", " "):
+        number = len(tiny_tokenizer(prefix.strip(), add_special_tokens=False)["input_ids"])
+        expected = [0] * number + alone[0]
+        rows = {"document": SENTENCES[:2], "summary": ["a", "b"], "word_tags": pairs, "prefix": [None, ""]}
+        assert encode(rows, processor, (500, 20), prefix)["tag_ids"] == [expected, alone[1]]
+        example = examples.Example(SENTENCES[0], {"word_tags": pairs[0]})
+        assert summarizer.read(example, source_prefix=prefix).inputs["tag_ids"] == expected
+    # whether a missing document has an empty list, None or no entry
+    expected = summarizer.read(examples.Example(SENTENCES[:2], {"word_tags": pairs})).inputs
+    for tags in ([pairs[0], [], pairs[1]], [pairs[0], None, pairs[1]], pairs):
+        example = examples.Example([SENTENCES[0], None, SENTENCES[1]], {"word_tags": tags})
+        assert summarizer.read(example).inputs == expected
+    blank_first = examples.Example(["", SENTENCES[0]], {"word_tags": [[], pairs[0]]})
+    assert summarizer.read(blank_first, source_prefix="tldr: ").inputs["tag_ids"][-len(alone[0]) :] == alone[0]
+    with pytest.raises(ValueError, match=r"^2 documents but 1 `word_tags`: each document with words needs its own"):
+        summarizer.read(examples.Example(SENTENCES[:2], {"word_tags": pairs[:1]}))

@@ -15,7 +15,7 @@ from hf_summ.inspection.words import Word, grouped, words_of_source, words_of_su
 from hf_summ.models.layers_copying import source_columns
 from hf_summ.models.text_documents import FIRST_POINTER, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
-from hf_summ.runtimes.any_model import prefix_of, with_prefix
+from hf_summ.runtimes.any_model import prefix_arguments, prefix_of, with_prefix
 from hf_summ.runtimes.long_documents import joined_text
 
 # The largest number of origins that are listed for a word of the summary.
@@ -154,6 +154,7 @@ def explain(
     generation.setdefault("candidates", [joined_text(document)])
     prefix = prefix_of(model.config) if source_prefix is None else source_prefix
     document = with_prefix(document, prefix)
+    source_arguments.update(prefix_arguments(processor, [prefix]))
     inputs = processor([document], return_tensors="pt", **source_arguments).to(model.device)
     replaces_unknown = False
     if summary is None:

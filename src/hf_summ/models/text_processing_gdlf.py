@@ -4,18 +4,18 @@ The tag of a word is a part of speech or an entity class. A tagger assigns tags,
 its tag. A span is the [start, end) characters of a word or a token in its text. This module needs no torch.
 """
 
-import json
 import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import Any
 
-from .checks import check_text, check_texts, is_list
-from .text_documents import IDEOGRAPHS, RUNNING, JoinedRow
+from .checks import check_text, check_texts
+from .text_documents import IDEOGRAPHS, RUNNING
 from .text_processing_base import Documents, TextProcessor
+from .text_word_tags import TaggedWord, align_tags, pairs_by_text, tags_within
 
 # The labels of spaCy's English pipelines: the Penn Treebank's parts of speech with a few additions by spaCy, and the
 # entity classes of OntoNotes.
@@ -48,35 +48,12 @@ _NEEDED_ATTRIBUTES = {
 _VECTOR_PIPES = ("tok2vec", "transformer", "curated_transformer")
 # The universal part of speech in a label of several features: NOUN, as group 1, in Case=Nom|POS=NOUN.
 _UNIVERSAL = re.compile(r"(?:^|\|)POS=(\w+)")
-# Spelling of a word in the Penn Treebank -> the texts that it may stand for.
-_TREEBANK = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
-    "``": '"“«„',
-    "''": '"”»“',
-    "`": "'‘‹‚",
-    "'": "’›‘",
-    "...": "…",
-    "--": "–—",
-}
 # The number of characters after the truncation that the tagger also reads, as a tag depends on the words after it.
 _CONTEXT = 200
 # 200 characters without spaces, which are longer than any word; group 1 has the first 199. The time of spaCy grows with
 # the square of the length of such a stretch.
 _INNER = rf"[^\s{IDEOGRAPHS}{RUNNING}]"
 _STRETCH = re.compile(rf"({_INNER}{{199}}){_INNER}")
-
-
-class TaggedWord(NamedTuple):
-    """The [start, end) characters of a word in its text, and the tag of the word."""
-
-    start: int
-    end: int
-    tag: str
 
 
 # The name of a spaCy pipeline; a pipeline; a function from a text to its pairs of a word and a tag; or None if the user
@@ -213,100 +190,6 @@ def tag_words(texts: Iterable[str], tagger: Tagger, tags: str, batch_size: int =
         yield words
 
 
-def align_tags(text: str, pairs: Sequence[Sequence[str]]) -> list[TaggedWord]:
-    """Find the words of a text that are given in order with their tags.
-
-    Args:
-        pairs: each word with its tag. Words may be spelled as in the Penn Treebank, such as `-LRB-`.
-
-    Raises:
-        ValueError: the text has another word, or no word, where a given word should be; or it has further words.
-    """
-    words = []
-    end = 0
-    for word, tag in pairs:
-        start = _skip_space(text, end)
-        spelling = _spelling_at(text, start, word)
-        if not spelling and (word or start < len(text)):
-            raise ValueError(_misaligned(text, start, word))
-        end = start + len(spelling)
-        words.append(TaggedWord(start, end, tag))
-    start = _skip_space(text, end)
-    if start < len(text):
-        raise ValueError(_misaligned(text, start, ""))
-    return words
-
-
-def _skip_space(text: str, start: int) -> int:
-    """The position of the first character from `start` on that is no white space, or the length of the text."""
-    while start < len(text) and text[start].isspace():
-        start += 1
-    return start
-
-
-def _misaligned(text: str, start: int, word: str) -> str:
-    """The message that a given word, or no word (""), stands where the text has another word at `start`."""
-    there = f"`word_tags` has {word!r:.40} where the document has {text[start : start + 20]!r}"
-    return f"{there}: give a pair for each word, in their order"
-
-
-def _spelling_at(text: str, start: int, word: str) -> str:
-    """The spelling in the text of a word that may be spelled as in the Penn Treebank; empty if it is not at `start`."""
-    spellings = [word, *_TREEBANK.get(word, "")]
-    # The Penn Treebank has a backslash before slashes and asterisks.
-    spellings.append(word.replace("\\/", "/").replace("\\*", "*"))
-    for spelling in spellings:
-        if text[start : start + len(spelling)].lower() == spelling.lower():
-            return spelling
-    return ""
-
-
-def _is_pair(value: Any) -> bool:
-    """Whether a value is a word with its tag, rather than a list of such pairs."""
-    return is_list(value) and len(value) == 2 and all(isinstance(text, str) for text in value)
-
-
-def pairs_of_texts(word_tags: Any) -> list[list[Sequence[str]]]:
-    """The list of the pairs of a word and its tag for each text, in order.
-
-    Args:
-        word_tags: the pairs of one text, a list of such values for several texts, nested in any depth, or JSON of them.
-
-    Raises:
-        TypeError: a value is neither a list nor a string.
-        ValueError: a string is no JSON.
-    """
-    if isinstance(word_tags, str):
-        try:
-            word_tags = json.loads(word_tags)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"`word_tags` must be pairs of a word and its tag, but is {word_tags!r:.60}") from error
-    if not is_list(word_tags):
-        raise TypeError(
-            f"`word_tags` must be pairs of a word and its tag, but is {type(word_tags).__name__}: {word_tags!r:.60}"
-        )
-    if not len(word_tags) or _is_pair(word_tags[0]):
-        return [word_tags]
-    texts = []
-    for entry in word_tags:
-        texts.extend(pairs_of_texts(entry))
-    return texts
-
-
-def tags_within(text: str, pairs: Sequence[Sequence[str]], spans: Sequence[Sequence[int]]) -> list[tuple[str, str]]:
-    """The words of a text, each with its tag, that start within any of the spans; a ValueError as `align_tags`.
-
-    Args:
-        pairs: each word of the text with its tag.
-        spans: [start, end) characters of the text.
-    """
-    within = []
-    for word in align_tags(text, pairs):
-        if any(start <= word.start < end for start, end in spans):
-            within.append((text[word.start : word.end], word.tag))
-    return within
-
-
 def without_leading_space(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The spans of the tokens of a text, given as `offsets`, without the space that some tokenizers put before a word.
 
@@ -425,12 +308,19 @@ class GdlfTextProcessor(TextProcessor):
         return list(self.tag_vocabulary)
 
     def source_features(
-        self, text: Documents, length: int | None, show_progress: bool = False, word_tags: Any = None
+        self,
+        text: Documents,
+        length: int | None,
+        show_progress: bool = False,
+        word_tags: Any = None,
+        prefix_lengths: Sequence[int] | None = None,
     ) -> dict[str, list]:
         """The features of the base, and `tag_ids`, with a tag id for each id of a row; errors as `_tagged`.
 
         Args:
             word_tags: pairs of a word and its tag for each document, as for `pairs_of_texts`; None to use the tagger.
+            prefix_lengths: for each example, the number of characters before its documents, in the cleaned text. Their
+                subwords have no pairs in `word_tags`, and get the padding tag. The tagger tags them too.
         """
         if self.tags == "none":
             if word_tags is not None:
@@ -438,31 +328,37 @@ class GdlfTextProcessor(TextProcessor):
             return super().source_features(text, length, show_progress)
         sources = self.read_sources(text, length, with_offsets=True)
         features = self._features(sources)
+        features["tag_ids"] = []
+        if prefix_lengths is None or word_tags is None:
+            prefix_lengths = [0] * len(sources)
         texts = []
+        text_starts = []
         kept_offsets = []
-        for source in sources:
+        # For each document, the tags of its row, and the end of its tokens in the row.
+        places = []
+        for source, prefix_length in zip(sources, prefix_lengths, strict=True):
+            row_tags = [PADDING_TAG_ID] * len(source.row.input_ids)
+            features["tag_ids"].append(row_tags)
+            texts.extend(source.documents)
+            text_starts.extend([prefix_length] + [0] * (len(source.documents) - 1))
             for document, offsets in zip(source.documents, source.kept_offsets(), strict=True):
-                texts.append(document)
                 kept_offsets.append(without_leading_space(document, offsets))
+            for start, number in source.row.spans:
+                places.append((row_tags, start + number))
         ids_of_tags = {tag: index for index, tag in enumerate(self.word_tags)}
-        tag_ids = []
-        tagged = self._tagged(texts, kept_offsets, word_tags)
+        tagged = self._tagged(texts, text_starts, kept_offsets, word_tags)
         if show_progress:
             from huggingface_hub.utils import tqdm
 
             tagged = tqdm(tagged, desc="tagging", total=len(texts), disable=False)
-        for offsets, words in zip(kept_offsets, tagged, strict=True):
-            tag_ids.append(subword_tag_ids(offsets, words, ids_of_tags))
-        features["tag_ids"] = []
-        first = 0
-        for source in sources:
-            end = first + len(source.documents)
-            features["tag_ids"].append(_tag_row(source.row, tag_ids[first:end]))
-            first = end
+        for (row_tags, end), text_start, offsets, words in zip(places, text_starts, kept_offsets, tagged, strict=True):
+            offsets_after_prefix = [span for span in offsets if span[0] >= text_start]
+            tag_ids = subword_tag_ids(offsets_after_prefix, words, ids_of_tags)
+            row_tags[end - len(tag_ids) : end] = tag_ids
         return features
 
     def _tagged(
-        self, texts: list[str], kept_offsets: list[list[tuple[int, int]]], word_tags: Any
+        self, texts: list[str], text_starts: list[int], kept_offsets: list[list[tuple[int, int]]], word_tags: Any
     ) -> Iterable[list[TaggedWord]]:
         """The tagged words of each text, from `word_tags` by `align_tags`, or from the tagger by `tag_words`."""
         # The tagger reads little more than the tokens that the truncation keeps.
@@ -472,10 +368,11 @@ class GdlfTextProcessor(TextProcessor):
                 end = offsets[-1][1] + _CONTEXT if offsets else 0
                 beginnings.append(text[:end])
             return tag_words(beginnings, self.tagger, self.tags)
-        pairs = pairs_of_texts(word_tags)
-        if len(pairs) != len(texts):
-            raise ValueError(f"{len(texts)} documents but {len(pairs)} `word_tags`: each document needs its own")
-        return [align_tags(text, text_pairs) for text, text_pairs in zip(texts, pairs, strict=True)]
+        pairs = pairs_by_text([text[start:] for text, start in zip(texts, text_starts, strict=True)], word_tags)
+        tagged = []
+        for text, text_pairs, start in zip(texts, pairs, text_starts, strict=True):
+            tagged.append(align_tags(text, text_pairs, start))
+        return tagged
 
     @staticmethod
     def tags_within(document: str | list[str], word_tags: Any, ranges: Sequence[Sequence[Sequence[int]]]) -> list:
@@ -487,14 +384,6 @@ class GdlfTextProcessor(TextProcessor):
         """
         texts = [document] if isinstance(document, str) else document
         tags = []
-        for text, pairs, spans in zip(texts, pairs_of_texts(word_tags), ranges, strict=True):
+        for text, pairs, spans in zip(texts, pairs_by_text(texts, word_tags), ranges, strict=True):
             tags.append(tags_within(text, pairs, spans))
         return tags[0] if isinstance(document, str) else tags
-
-
-def _tag_row(row: JoinedRow, tag_ids: Sequence[list[int]]) -> list[int]:
-    """The tag ids of a row, given the tag ids of each document in the row; special tokens get the padding tag."""
-    tags = [PADDING_TAG_ID] * len(row.input_ids)
-    for (start, number), document_tag_ids in zip(row.spans, tag_ids, strict=True):
-        tags[start : start + number] = document_tag_ids
-    return tags

@@ -4,7 +4,7 @@ For a fast command line, this module imports neither torch nor transformers.
 """
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -104,6 +104,24 @@ def prefix_of(config: "PreTrainedConfig") -> str:
     if "prefix" in parameters:
         return parameters["prefix"] or ""
     return getattr(config, "prefix", None) or ""
+
+
+def prefix_arguments(processor: Any, prefixes: Sequence[str]) -> dict[str, list[int]]:
+    """The argument `prefix_lengths` of a processor's `source_features`.
+
+    Args:
+        processor: the processor of one of our architectures.
+        prefixes: the prefix of each example.
+
+    Returns:
+        The number of characters of each prefix in the cleaned text, as the value of `prefix_lengths`. The dictionary is
+        empty if all prefixes are, or if the processor has no such argument.
+    """
+    takes_lengths = "prefix_lengths" in inspect.signature(processor.source_features).parameters
+    if not takes_lengths or not any(prefixes):
+        return {}
+    # cleaning keeps white space at the end of a prefix only before further text
+    return {"prefix_lengths": [len(processor.clean_document(f"{prefix}a")) - 1 for prefix in prefixes]}
 
 
 def with_prefix(example: str | list[str], prefix: str) -> str | list[str]:

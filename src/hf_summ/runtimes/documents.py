@@ -6,7 +6,13 @@ from typing import Any
 
 from hf_summ.models.checks import check_integer, check_texts, truncates
 from hf_summ.models.generation_sentences import candidates_of, text_of
-from hf_summ.runtimes.any_model import source_positions, target_positions, task_parameters, with_prefix
+from hf_summ.runtimes.any_model import (
+    prefix_arguments,
+    source_positions,
+    target_positions,
+    task_parameters,
+    with_prefix,
+)
 from hf_summ.runtimes.encoding import ReadExample, encode_by_tokenizer, encoded_features, pad_by_tokenizer
 from hf_summ.runtimes.examples import (
     Example,
@@ -297,6 +303,7 @@ class DocumentSummarizer:
         reader = ModelReader(self, self.source_limit, _no_summaries, source_prefix)
         prefixed = with_prefix(document, reader.prefix)
         if self._is_ours:
+            source.update(prefix_arguments(self.processor, [reader.prefix]))
             encoded = encoded_features(self.processor.source_features([prefixed], reader.limit, **source))
             pointed = prefixed
         else:

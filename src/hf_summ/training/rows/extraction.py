@@ -24,7 +24,7 @@ from hf_summ.evaluation.words import no_words_message
 from hf_summ.extractive import consistent, frequencies
 from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage, Selection
 from hf_summ.extractive.settings import ExtractiveSettings
-from hf_summ.models.text_processing_gdlf import pairs_of_texts, tags_within
+from hf_summ.models.text_word_tags import pairs_of_texts, tags_within
 from hf_summ.runtimes import long_documents
 from hf_summ.training.arguments import DataArguments
 from hf_summ.training.rows.preparing import MEASURED, cached_map, code_files, processor_fingerprint, whole_lengths

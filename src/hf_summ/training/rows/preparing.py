@@ -19,7 +19,7 @@ from hf_summ.data.columns import PREFIX_COLUMN, WORD_TAGS, has_references, sourc
 from hf_summ.data.loading import cache_folder
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_processing_highlight_transformer import read_phrases
-from hf_summ.runtimes.any_model import with_prefix
+from hf_summ.runtimes.any_model import prefix_arguments, with_prefix
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.model import Built
 from hf_summ.training.rows.batches import token_lengths
@@ -278,7 +278,7 @@ def encode(rows: Mapping[str, list], processor: Processor, lengths: tuple[int, i
             "labels": _tokenize(processor, rows["summary"], target_length, as_target=True),
         }
     examples = with_prefixes(rows, source_column(rows), prefix)
-    annotations = {}
+    annotations: dict[str, list] = dict(prefix_arguments(processor, prefixes_of_rows(rows, prefix)))
     if "phrases" in rows and "phrases" in inspect.signature(processor.source_features).parameters:
         annotations["phrases"] = [read_phrases(phrases) for phrases in rows["phrases"]]
     if WORD_TAGS in rows and getattr(processor, "tags", "none") != "none":
@@ -294,12 +294,16 @@ def with_prefixes(rows: Mapping[str, Sequence], column: str, prefix: str) -> lis
 
     An entry of the column is a text, or a list of several documents.
     """
-    examples = rows[column]
-    row_prefixes = rows.get(PREFIX_COLUMN) or [None] * len(examples)
     prefixed = []
-    for example, row_prefix in zip(examples, row_prefixes, strict=True):
-        prefixed.append(with_prefix(example, prefix if row_prefix is None else row_prefix))
+    for example, row_prefix in zip(rows[column], prefixes_of_rows(rows, prefix), strict=True):
+        prefixed.append(with_prefix(example, row_prefix))
     return prefixed
+
+
+def prefixes_of_rows(rows: Mapping[str, Sequence], prefix: str) -> list[str]:
+    """The prefix of each row in the column `prefix`, or else `prefix`."""
+    row_prefixes = rows.get(PREFIX_COLUMN) or [None] * len(rows[source_column(rows)])
+    return [prefix if row_prefix is None else row_prefix for row_prefix in row_prefixes]
 
 
 def describe_truncation(
