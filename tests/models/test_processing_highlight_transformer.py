@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
+from transformers import pipeline
 
 from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
 from hf_summ.models.text_processing_highlight_transformer import (
@@ -17,8 +18,10 @@ from hf_summ.models.text_processing_highlight_transformer import (
     key_phrases,
     locate_phrases,
 )
+from hf_summ.runtimes.examples import Example
+from hf_summ.training.rows.preparing import encode
 from tests.conftest import SENTENCES
-from tests.models.architectures import HIGHLIGHT_TRANSFORMER
+from tests.models.architectures import HIGHLIGHT_TRANSFORMER, build_with_processor
 
 WORDS = "bridge river mayor Lopez flood bus school tree sheep coin house wall guard cake chess year cost toll".split()
 
@@ -185,6 +188,26 @@ def test_only_what_is_left_after_the_cut_is_searched(tiny_tokenizer):
     # not even the start of a word, which is another word
     spans = zip(row["phrase_starts"], row["phrase_ends"], strict=True)
     assert [processor.decode(row["input_ids"][start:end]).strip() for start, end in spans] == ["river flood"]
+
+
+@pytest.mark.parametrize("skip_stop_words", [False, True])
+def test_key_phrases_are_those_of_the_documents_without_a_prefix(tiny_tokenizer, skip_stop_words):
+    settings = {"num_phrases": 3, "skip_stop_words": skip_stop_words}
+    model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tiny_tokenizer, **settings)
+    summarizer = pipeline("summarization", model=model, processor=processor)
+    documents = ["Mayor Ana Lopez opened the new bridge.", "Nobody expected Ana Lopez to write a news article."]
+    alone = processor([documents])
+    prefix = "Summarize news article: "
+    number = len(tiny_tokenizer(prefix.strip(), add_special_tokens=False)["input_ids"])
+    rows = {"documents": [documents], "summary": ["a"]}
+    encoded = encode(rows, processor, (500, 20), prefix)
+    read = summarizer.read(Example(documents), source_prefix=prefix).inputs
+    for field in ("phrase_starts", "phrase_ends"):
+        expected = [position + number for position in alone[field][0]]
+        assert encoded[field] == [expected]
+        assert read[field] == expected
+    assert encoded["phrase_values"] == alone["phrase_values"]
+    assert read["phrase_values"] == alone["phrase_values"][0]
 
 
 def test_users_phrases_have_their_values(tiny_tokenizer, caplog):

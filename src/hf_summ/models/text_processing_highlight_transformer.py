@@ -120,6 +120,7 @@ def key_phrases(
     examples: int,
     number: int = 10,
     skip_stop_words: bool = False,
+    prefix_length: int = 0,
 ) -> list[Phrase]:
     """The phrases of an example with the highest tf-idf, the highest first; of equal phrases, the first in the text.
 
@@ -132,11 +133,14 @@ def key_phrases(
         examples: the number of examples in which the document frequencies were counted.
         number: maximum number of phrases to return.
         skip_stop_words: as for `candidates`.
+        prefix_length: the number of characters at the beginning of the first document where no phrase begins.
     """
     occurrences: dict[str, list[Occurrence]] = {}
     for index, text in enumerate(documents):
         for phrase, start, end in candidates(text, skip_stop_words):
-            occurrences.setdefault(phrase, []).append(Occurrence(index, start, end))
+            is_in_prefix = index == 0 and start < prefix_length
+            if not is_in_prefix:
+                occurrences.setdefault(phrase, []).append(Occurrence(index, start, end))
     scale = math.log(1 + examples)
     weights = {}
     for phrase, places in occurrences.items():
@@ -326,6 +330,7 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         length: int | None,
         show_progress: bool = False,
         phrases: Phrases | Sequence[Phrases | None] | None = None,
+        prefix_lengths: Sequence[int] | None = None,
     ) -> dict[str, list]:
         """The features of the base, and `phrase_starts`, `phrase_ends` and `phrase_values`.
 
@@ -335,6 +340,8 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         Args:
             phrases: for each example, the user's phrases, or None to find key phrases. The phrases of a single example
                 need no outer list. The values of key phrases are at most 1.
+            prefix_lengths: for each example, the number of characters before its documents, in the cleaned text. No key
+                phrase begins there.
 
         Raises:
             TypeError: as `read_phrases` or `locate_phrases`.
@@ -346,9 +353,11 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
         for name in _PHRASE_FIELDS:
             features[name] = []
         phrases_of_examples = self._phrases_of_examples(phrases, len(sources))
-        for source, user_phrases in zip(sources, phrases_of_examples, strict=True):
+        if prefix_lengths is None:
+            prefix_lengths = [0] * len(sources)
+        for source, user_phrases, prefix_length in zip(sources, phrases_of_examples, prefix_lengths, strict=True):
             if user_phrases is None:
-                located = self._found_phrases(source)
+                located = self._found_phrases(source, prefix_length)
             else:
                 located = locate_phrases(source.documents, user_phrases)
                 _warn_of_ignored(located, source)
@@ -363,11 +372,16 @@ class HighlightTransformerTextProcessor(CopyingTextProcessor):
             features["phrase_values"].append(values)
         return features
 
-    def _found_phrases(self, source: ReadSource) -> list[Phrase]:
-        """The key phrases in the part of an example that the truncation keeps."""
+    def _found_phrases(self, source: ReadSource, prefix_length: int) -> list[Phrase]:
+        """The key phrases in the part of an example that the truncation keeps, after the prefix."""
         assert self.document_frequencies is not None, "`_phrases_of_examples` refuses to find phrases without them"
         return key_phrases(
-            kept_texts(source), self.document_frequencies, self.fitted_examples, self.num_phrases, self.skip_stop_words
+            kept_texts(source),
+            self.document_frequencies,
+            self.fitted_examples,
+            self.num_phrases,
+            self.skip_stop_words,
+            prefix_length,
         )
 
     def _phrases_of_examples(
