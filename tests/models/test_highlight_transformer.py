@@ -189,3 +189,15 @@ def test_older_config_has_the_values_of_its_time():
     kind = HIGHLIGHT_TRANSFORMER.config_class
     found = [(config.layer_norm_eps, config.embedding_init) for config in (kind(), kind.from_dict({}))]
     assert found == [(1e-6, "xavier"), (1e-5, "normal")]
+
+
+@pytest.mark.parametrize("highlighting", ["weighted", "additive", "replacement"])
+def test_the_value_of_a_phrase_without_overlap_counts_with_weighted_alone(highlighting):
+    model = HIGHLIGHT_TRANSFORMER.model(highlighting=highlighting).double()
+    inputs = {"input_ids": torch.tensor([[5, 6, 7, 8, 9, 1]]), "labels": torch.tensor([[5, 6, 1]])}
+    losses = []
+    for value in (1.0, -1.0):
+        phrase = {"phrase_starts": [[2]], "phrase_ends": [[4]], "phrase_values": [[value]]}
+        phrase = {name: torch.tensor(rows) for name, rows in phrase.items()}
+        losses.append(model(**inputs, **phrase).loss.item())
+    assert (losses[0] == losses[1]) == (highlighting != "weighted")

@@ -23,7 +23,8 @@ from .text_processing_base import CopyingTextProcessor, Documents, ReadSource
 logger = logging.getLogger(__name__)
 
 # A user's phrases for an example: phrase -> value, or a list of phrases, which all get the value 1. Values above 0
-# attract the attention of the model, values below 0 reduce it.
+# attract the attention of the model. With `weighted` highlighting, values below 0 reduce it. With `additive` or
+# `replacement` highlighting, a value matters only where phrases overlap, and values below 0 attract attention too.
 Phrases = Mapping[str, float] | Sequence[str]
 # The inputs of the model for phrases: the first token of each occurrence, the token after the last one, and the value.
 _PHRASE_FIELDS = ("phrase_starts", "phrase_ends", "phrase_values")
