@@ -52,6 +52,12 @@ CASES_OF_BAD_BODIES = [
     (NIF + b'"a b" nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle (the subject of"),
     (NIF + b"<a:" + b"b" * 3000 + b'> nif:isString "x" .', TURTLE, 422, "the body cannot be read: not Turtle (a URI"),
     (NIF + b"<a:a> nif:isString " + b"(" * 2000, TURTLE, 422, "the body cannot be read: not Turtle"),
+    (
+        NIF + b'<a:a> nif:isString "x", "y" .',
+        TURTLE,
+        422,
+        "the body cannot be read: <a:a> has several values of `nif:isString`: name each text by a URI",
+    ),
     (b'{"inputs": [1, 1, 1]}', {}, 422, "`inputs.str`: Input should be a valid string; `inputs.list[str].0`: "),
     (b"", TURTLE, 422, "the body cannot be read: it has no `nif:isString`"),
     # 10,001 characters, and more bytes than 10,000 characters may have
@@ -85,7 +91,7 @@ def test_documents_in_turtle_may_have_relative_names_or_none(client):
 
 
 def test_what_clients_send_is_not_logged(client, capfd, caplog):
-    contexts = b'<a:b> nif:isString "\\nforged"^^<http://www.w3.org/2001/XMLSchema#int>, "a" ; a <a:\\u000Aforged> .'
+    contexts = b'<a:b> nif:isString "\\nforged"^^<http://www.w3.org/2001/XMLSchema#int> ; a <a:\\u000Aforged> .'
     assert client.post("/", content=NIF + contexts, headers=TURTLE).status_code == 200
     assert "forged" not in capfd.readouterr().err + caplog.text
 

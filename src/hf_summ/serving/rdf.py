@@ -55,7 +55,7 @@ def read_contexts(turtle: str, base: str) -> dict[str, str]:
         that `as_turtle` gives it.
 
     Raises:
-        ValueError: the text is not Turtle, or states no text of a document.
+        ValueError: the text is not Turtle, or states no text of a document or several texts of one.
     """
     try:
         graph = _Contexts().parse(data=turtle, format="turtle", publicID=base)
@@ -72,7 +72,8 @@ def read_contexts(turtle: str, base: str) -> dict[str, str]:
             uri = _span_uri(_name(text).urn, 0, len(text))
         else:
             uri = str(context)
-        texts[uri] = text
+        if texts.setdefault(uri, text) != text:
+            raise ValueError(f"<{uri}> has several values of `nif:isString`: name each text by a URI")
     return texts
 
 
