@@ -1,5 +1,7 @@
 """Documents and summaries in RDF, read back."""
 
+import uuid
+
 import rdflib
 from rdflib import RDF, Graph, Literal, Namespace
 from rdflib.namespace import DCTERMS, PROV
@@ -52,3 +54,22 @@ def test_a_document_that_was_not_shortened_has_no_sentences():
     for source, summary in graph.subject_objects(DCTERMS.abstract):
         summaries[str(graph.value(source, NIF.isString))] = str(graph.value(summary, NIF.isString))
     assert summaries == {"First one.": "One.", "Second one.": "Two."}
+
+
+def test_sentences_of_several_documents_of_one_resource_have_different_uris():
+    first, second = "First one. More.", "Second one. More."
+    uris = [f"http://a.org/x#char=0,{len(first)}", "http://a.org/x#2"]
+    results = []
+    for end in (10, 11):
+        results.append({"summary_text": "", "details": {"sentences": [{"start": 0, "end": end}]}})
+    turtle = as_turtle([first, second, second], [*results, results[1]], [*uris, "http://a.org/y"])
+    graph = Graph().parse(data=turtle)
+    sentences = {}
+    for sentence, context in graph.subject_objects(NIF.referenceContext):
+        sentences[str(context)] = str(sentence), str(graph.value(sentence, NIF.anchorOf))
+    # a document that is only a part of its resource has a URN of its own, which follows from its text
+    assert sentences == {
+        uris[0]: ("http://a.org/x#char=0,10", "First one."),
+        uris[1]: (f"{uuid.uuid5(uuid.NAMESPACE_OID, second).urn}#char=0,11", "Second one."),
+        "http://a.org/y": ("http://a.org/y#char=0,11", "Second one."),
+    }

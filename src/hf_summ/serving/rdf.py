@@ -104,7 +104,10 @@ def as_turtle(documents: Sequence[str], results: Sequence[SummaryRecord], uris: 
         derived = _add_context(graph, summary_uri, summary)
         graph.add((source, DCTERMS.abstract, derived))
         graph.add((derived, PROV.wasDerivedFrom, source))
-        base = document_uri.partition("#")[0]
+        base, _, fragment = document_uri.partition("#")
+        if fragment not in ("", f"char=0,{len(document)}"):
+            # Offsets after `#` would refer to the whole resource, of which this document is only a part.
+            base = name.urn
         for offsets in result.get("details", {}).get("sentences", []):
             start, end = offsets["start"], offsets["end"]
             sentence = URIRef(_span_uri(base, start, end))
