@@ -106,7 +106,11 @@ def test_only_names_of_the_service_are_answered(summarizer):
         for host in ("localhost:1", "[::1]:80", "summaries.example", "SUMMARIES.EXAMPLE:443", "a.example.org"):
             assert httpx.get(running.address, headers={"Host": host}).status_code == 200
         for host in ("evil.example", "localhost.evil.example:80", "127.0.0.1", "[::1", ":80"):
-            assert httpx.get(running.address, headers={"Host": host}).status_code == 400
+            refusal = httpx.post(running.address, headers={"Host": host})
+            assert refusal.status_code == 400
+            assert refusal.json() == {"error": "`Host` is none of `--allowed_hosts`"}
+        metrics = httpx.get(f"{running.address}/metrics", headers={"Host": "localhost"}).text.splitlines()
+        assert 'hf_summ_requests_total{status="400"} 5.0' in metrics
 
 
 def test_a_key_is_asked_for_before_the_body_is_read(summarizer, tmp_path):
@@ -129,7 +133,8 @@ def test_a_key_is_asked_for_before_the_body_is_read(summarizer, tmp_path):
         assert client.post("/", content=b"x" * 10**6, headers=with_key).status_code == 413
         assert client.post("/", json={"inputs": DOCUMENT}, headers=with_key).json() == summarizer(DOCUMENT)
         metrics = client.get("/metrics", headers=with_key).text.splitlines()
-        assert 'hf_summ_requests_total{status="200"} 1.0' in metrics
+        for status, number in (("200", 1), ("401", 5), ("413", 1)):
+            assert f'hf_summ_requests_total{{status="{status}"}} {number}.0' in metrics
         for path in ("/", "/info", "/health", "/ready"):
             assert client.get(path).status_code == 200
         assert "key" not in client.get("/info").text

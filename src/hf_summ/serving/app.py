@@ -14,8 +14,10 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from prometheus_client import Counter
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hf_summ import __version__
 from hf_summ.common.messages import one_line
@@ -59,6 +61,8 @@ _REQUEST_BODY = {
         TURTLE: _STRING,
     },
 }
+# The key of a request's scope that marks a request to an allowed host.
+_IS_HOST_ALLOWED = "hf_summ.is_host_allowed"
 # The number of seconds after which a rejected client may try again.
 _RETRY_SECONDS = 5
 
@@ -86,7 +90,9 @@ def create_app(service: Service) -> FastAPI:
     for name in service.limits.allowed_hosts.split(","):
         if name.strip():
             hosts.append(name.strip())
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or ["*"])
+    app.add_middleware(_HostCheck, hosts=hosts or ["*"])
+    # The middleware that is added last is the outermost one, so that it also sees the answers of the other.
+    app.add_middleware(_AnswerCount, requests=service.metrics.requests)
     app.add_exception_handler(StarletteHTTPException, _refuse)
     app.openapi = partial(_describe, app)
 
@@ -100,13 +106,7 @@ def create_app(service: Service) -> FastAPI:
     )
     async def summarize(request: Request):
         """Summarize a document, or each of a list."""
-        try:
-            answer = await _answer(service, request)
-        except HTTPException as error:
-            service.metrics.requests.labels(error.status_code).inc()
-            raise
-        service.metrics.requests.labels(200).inc()
-        return answer
+        return await _answer(service, request)
 
     @app.get("/ready", response_class=PlainTextResponse)
     @app.get("/health", response_class=PlainTextResponse)
@@ -127,6 +127,60 @@ def create_app(service: Service) -> FastAPI:
     for path in _PAGE:
         app.add_route(path, _page, include_in_schema=False)
     return app
+
+
+class _AnswerCount:
+    """Counts all answers to `POST` by their status, also those that the application gives before a request is read.
+
+    Args:
+        app: the application.
+        requests: the counter, with the label `status`.
+    """
+
+    def __init__(self, app: ASGIApp, requests: Counter):
+        self._app = app
+        self._requests = requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def count(message: Message) -> None:
+            """Send a message of the answer, the first of which has the status."""
+            if message["type"] == "http.response.start" and scope["method"] == "POST":
+                self._requests.labels(message["status"]).inc()
+            await send(message)
+
+        await self._app(scope, receive, count)
+
+
+class _HostCheck:
+    """Refuses requests to hosts that are not allowed, by an error in JSON instead of Starlette's plain text.
+
+    Args:
+        app: the application.
+        hosts: the allowed hosts, as `TrustedHostMiddleware` takes them.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]):
+        self._app = app
+        self._check = TrustedHostMiddleware(self._allow, hosts, www_redirect=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def discard(message: Message) -> None:
+            """Send nothing of Starlette's own answer."""
+
+        await self._check(scope, receive, discard)
+        if _IS_HOST_ALLOWED in scope:
+            await self._app(scope, receive, send)
+            return
+        response = JSONResponse({"error": "`Host` is none of `--allowed_hosts`"}, 400)
+        await response(scope, receive, send)
+
+    async def _allow(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Mark a request that Starlette's check passes on, as its host is allowed."""
+        scope[_IS_HOST_ALLOWED] = True
 
 
 @asynccontextmanager
