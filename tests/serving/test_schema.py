@@ -21,6 +21,11 @@ def test_nested_and_flat_settings_are_one():
     assert SummaryRequest(inputs="").settings() == settings(num_beams=None) == {}
     nested = settings(generate_parameters={"num_beams": 2, "length_penalty": 1}, do_sample=True, num_beams=3)
     assert nested == settings(num_beams=2, length_penalty=1.0, do_sample=True)
+    # `generate()` would prefer the limits of new tokens
+    nested = settings(generate_parameters={"max_length": 9, "min_length": 2}, max_new_tokens=5, min_new_tokens=3)
+    assert nested == {"max_length": 9, "min_length": 2}
+    both = {"max_length": 9, "max_new_tokens": 7}
+    assert settings(generate_parameters=both, max_length=4, min_length=2) == {**both, "min_length": 2}
     assert settings(truncation="only_first") == {}
     assert settings(truncation="do_not_truncate") == {"truncation": "do_not_truncate"}
 
