@@ -156,5 +156,5 @@ def test_each_document_has_its_adapter(architecture):
             **{key: value[row : row + 1, : size[key]] for key, value in inputs.items()}, **settings
         )
         assert together[row, : alone.shape[1]].tolist() == alone[0].tolist()
-    with pytest.raises(ValueError, match="`adapter_names` needs one text a document: set `num_beams`"):
+    with pytest.raises(ValueError, match="`adapter_names` needs one text a document: set `num_beams=1"):
         adapted.generate(**inputs, adapter_names=names, num_beams=2, **settings)

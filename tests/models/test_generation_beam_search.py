@@ -2,6 +2,7 @@
 
 import logging
 import random
+import time
 
 import pytest
 import torch
@@ -162,6 +163,30 @@ def test_finished_documents_of_greedy_search_leave_the_batch(architecture):
     settings = {"decoder_input_ids": torch.tensor([[start, length] for length in (5, 3, 7, 5)]), "max_new_tokens": 12}
     rows = rows_of_steps(model, **architecture.inputs(rows=4), **settings, logits_processor=[EndsAtLength(end)])
     assert rows == [4, 4, 3, 3, 1, 1]
+
+
+class Clock(LogitsProcessor):
+    """A clock that shows the number of steps."""
+
+    seconds = 0
+
+    def __call__(self, input_ids, scores):
+        self.seconds += 1
+        return scores
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_texts_are_those_of_transformers_when_the_time_is_over(beams, monkeypatch, caplog):
+    clock = Clock()
+    for name in ("time", "monotonic"):
+        monkeypatch.setattr(time, name, lambda: clock.seconds)
+    settings = {"num_beams": beams, "max_new_tokens": 12, "min_new_tokens": 12, "max_time": 3.5}
+    with caplog.at_level(logging.DEBUG, logger="hf_summ.models.generation_mixin"):
+        outputs, expected = search(GDLF.model(), monkeypatch, **GDLF.inputs(), **settings, logits_processor=[clock])
+    assert "transformers' own search" not in caplog.text
+    assert torch.equal(outputs.sequences, expected.sequences)
+    # after the start token, a token for each second that began in time
+    assert outputs.sequences.shape == (len(GDLF.inputs()["input_ids"]), 1 + 4)
 
 
 class Lines(BaseStreamer):

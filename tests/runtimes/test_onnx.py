@@ -142,20 +142,21 @@ def test_a_search_begins_with_one_beam_and_leaves_the_source_as_it_is(checkpoint
     run = Graph.__call__
     rows = []
     settings = {"num_beams": 4, "max_length": 8, "length_penalty": 1.0, "num_return_sequences": 1}
-    settings |= {"beam_stopping": None, "ngram_blocking": None, "early_stopping": None}
+    settings |= {"beam_stopping": None, "ngram_blocking": None, "early_stopping": None, "max_time": None}
 
     def call(graph, tensors, *outputs):
         rows.append(len(tensors["tokens"]))
         return run(graph, tensors, *outputs)
 
     def searched(finished: list[int]) -> np.ndarray:
-        beams = Beams(np.zeros((12, 1), np.int64), SimpleNamespace(**settings), [], 0)
+        class Finishing(Beams):
+            def advance(self, *candidates):
+                if self.length == 3:
+                    self.is_done[finished] = True
+                return super().advance(*candidates)
 
-        def proceed():
-            if beams.length == 3:
-                beams.is_done[finished] = True
-
-        return search(step, source, beams, [], proceed=proceed).sequences
+        beams = Finishing(np.zeros((12, 1), np.int64), SimpleNamespace(**settings), [], 0)
+        return search(step, source, beams, []).sequences
 
     monkeypatch.setattr(Graph, "__call__", call)
     assert searched([0])[1:].tolist() == searched([])[1:].tolist()

@@ -20,6 +20,7 @@ from transformers.generation import (
     GenerateEncoderDecoderOutput,
     GenerationMixin,
     MaxLengthCriteria,
+    MaxTimeCriteria,
     logits_process,
 )
 from transformers.utils import logging
@@ -125,8 +126,9 @@ def unsupported_setting(config, stopping_criteria, model_kwargs, synced_gpus: bo
         return "synced_gpus"
     for criterion in stopping_criteria:
         is_length = type(criterion) is MaxLengthCriteria and criterion.max_length == config.max_length
+        is_time = type(criterion) is MaxTimeCriteria and criterion.max_time == config.max_time
         is_end = type(criterion) is EosTokenCriteria and criterion.eos_token_id is config._eos_token_tensor
-        if not is_length and not is_end:
+        if not (is_length or is_time or is_end):
             return "stopping_criteria"
     return None
 
@@ -337,9 +339,7 @@ class SummarizationGenerationMixin(GenerationMixin):
     ):
         synced_gpus, streamer = model_kwargs.pop("synced_gpus", False), model_kwargs.pop("streamer", None)
         if len(input_ids) > len(model_kwargs["encoder_outputs"][0]) and "adapter_names" in hooked_arguments(self):
-            raise ValueError(
-                "`adapter_names` needs one text a document: set `num_beams` and `num_return_sequences` to 1"
-            )
+            raise ValueError("`adapter_names` needs one text a document: set `num_beams=1, num_return_sequences=1`")
         setting = unsupported_setting(generation_config, stopping_criteria, model_kwargs, synced_gpus)
         if streamer is not None:
             setting = "streamer"
@@ -377,10 +377,10 @@ class SummarizationGenerationMixin(GenerationMixin):
             settings = (self._word_tokenizer(), int(config._eos_token_tensor[0]), config.max_length - 1, False)
             candidates = [module.candidates_of(text, *settings) for text in candidates]
         # whole texts need no cache
-        inputs = {
-            key: value for key, value in model_kwargs.items() if key not in (CACHE, "use_cache", "cache_position")
-        }
-        return GenerateEncoderDecoderOutput(sequences=module.likeliest_sentences(self, candidates, config, inputs))
+        for name in (CACHE, "use_cache", "cache_position"):
+            model_kwargs.pop(name, None)
+        sequences = module.likeliest_sentences(self, candidates, config, model_kwargs)
+        return GenerateEncoderDecoderOutput(sequences=sequences)
 
     # a method, which models of ONNX graphs override
     _search_by_rules = search

@@ -4,6 +4,7 @@ The loops around a PyTorch model and around ONNX graphs score the next tokens, a
 shapes, B is the number of documents, and R the number of rows, which is B times the number of beams.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -249,7 +250,29 @@ class Sequences(NamedTuple):
     beams: np.ndarray | None = None
 
 
-class Texts:
+class _Search:
+    """The state of a search: which documents of the batch it still reads, and when it is over."""
+
+    def __init__(self, prompts: np.ndarray, config, ends: Sequence[int], padding: int | None):
+        self._config, self._ends, self._padding = config, ends, padding or 0
+        self.length, self._max_length = prompts.shape[1], config.max_length
+        self._deadline = None if config.max_time is None else time.monotonic() + config.max_time
+        # the indices of the batch's documents among all documents
+        self._documents = np.arange(len(prompts) // config.num_beams)
+        self.is_done = np.zeros(len(self._documents), bool)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the search for all documents is over."""
+        return self.length == self._max_length or bool(self.is_done.all())
+
+    def _check_time(self) -> None:
+        """End all texts with their next token if `max_time` is over."""
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            self._max_length = self.length + 1
+
+
+class Texts(_Search):
     """The texts of greedy search, or of sampling without beams.
 
     They have the interface of `Beams`, but no `totals`, as each document has one text, with which none is compared.
@@ -259,23 +282,15 @@ class Texts:
     totals = None
 
     def __init__(self, prompts: np.ndarray, config, ends: Sequence[int], padding: int | None):
-        self.ids, self.length = prompts, prompts.shape[1]
-        self.is_done = np.zeros(len(prompts), bool)
-        self._ends, self._padding = ends, padding or 0
-        self._max_length = config.max_length
+        super().__init__(prompts, config, ends, padding)
+        self.ids = prompts
         # the texts of all documents, also of those that have left the batch
         self._written = np.full((len(prompts), config.max_length), self._padding)
         self._written[:, : self.length] = prompts
-        # the document of each row of the batch
-        self._documents = np.arange(len(prompts))
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all texts are final."""
-        return self.length == self._max_length or bool(self.is_done.all())
 
     def advance(self, totals: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """Append the best tokens (R, 1), and return the rows (R,) that they continue: all rows in their order."""
+        self._check_time()
         tokens = np.where(self.is_done[:, None], self._padding, tokens)
         self.ids = np.concatenate((self.ids, tokens), axis=1)
         self._written[self._documents, self.length] = tokens[:, 0]
@@ -290,16 +305,12 @@ class Texts:
         self.is_done = self.is_done[documents]
         return rows[documents]
 
-    def end(self) -> None:
-        """End all texts with their next token."""
-        self._max_length = self.length + 1
-
     def output(self) -> Sequences:
         """The texts of all documents."""
         return Sequences(self._written[:, : self.length])
 
 
-class Beams:
+class Beams(_Search):
     """The state of beam search: the running beams of the documents in the batch, and the finished beams of all.
 
     Args:
@@ -316,11 +327,9 @@ class Beams:
     """
 
     def __init__(self, prompts: np.ndarray, config, ends: Sequence[int], padding: int | None):
-        self._config, self._ends, self._padding = config, ends, padding
-        self._max_length = config.max_length
-        self.number, self.length = config.num_beams, prompts.shape[1]
+        super().__init__(prompts, config, ends, padding)
         self._prompt_length = self.length
-        self.candidates = self.number
+        self.number = self.candidates = config.num_beams
         if not config.beam_stopping:
             # enough to replace all beams that end, which the published programs of `beam_stopping` do not
             self.candidates *= max(2, 1 + len(ends))
@@ -333,9 +342,6 @@ class Beams:
         self.totals = self._finished_scores.copy()
         # at first all beams of a document are equal, so that only the first one counts
         self.totals[:, 0] = 0.0
-        # the indices of the batch's documents among all documents
-        self._documents = np.arange(len(self.totals))
-        self.is_done = np.zeros(len(self.totals), bool)
         # (B,), whether at some step the document's best candidate ended
         self._best_has_ended = self.is_done.copy()
 
@@ -344,11 +350,6 @@ class Beams:
         """The ids of the running beams, (R, length)."""
         return self._written[:, _IDS, : self.length]
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the search for all documents is over."""
-        return self.length == self._max_length or bool(self.is_done.all())
-
     def advance(self, totals: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """Continue with the best candidates, keep those that end, and return the rows (R,) that the new beams continue.
 
@@ -356,6 +357,7 @@ class Beams:
             totals: (B, candidates), the candidates' sums of log-probabilities, in descending order.
             beams, tokens: (B, candidates), the beams that the candidates continue, from 0, and their tokens.
         """
+        self._check_time()
         number = self.number
         first_rows = np.arange(0, self.totals.size, number)[:, None]
         if self._config.beam_stopping == "drgd":
@@ -456,10 +458,6 @@ class Beams:
         self.totals, self._documents = self.totals[documents], self._documents[documents]
         self.is_done, self._best_has_ended = self.is_done[documents], self._best_has_ended[documents]
         return rows.reshape(-1, self.number)[documents].ravel()
-
-    def end(self) -> None:
-        """End all beams with their next token."""
-        self._max_length = self.length + 1
 
     def output(self) -> Sequences:
         """The best finished beams of all documents."""

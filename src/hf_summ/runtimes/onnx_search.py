@@ -158,7 +158,6 @@ def search(
     coverage_penalty: float = 0.0,
     processors: Sequence[Process] = (),
     noise: "np.random.Generator | None" = None,
-    proceed: Callable[[], object] = lambda: None,
 ) -> Sequences:
     """Search the best summaries by the rules of `generate()`.
 
@@ -170,7 +169,6 @@ def search(
         coverage_penalty: factor of the penalty for repeated copying; see `generation_rules.coverage_growth`.
         processors: functions that change the scores. With them the graph's candidates cannot be used.
         noise: for sampling instead of searching.
-        proceed: called before each step; what it raises ends the search.
     """
     tensors = {name: value for name, value in source.items() if name in step.inputs}
     changes_scores = bool(processors) or noise is not None
@@ -185,7 +183,6 @@ def search(
     rows = np.arange(len(beams.is_done)).repeat(beams.number // rows_per_step)
     tensors[NUMBER] = np.array([beams.candidates])
     while True:
-        proceed()
         ids = beams.ids[::rows_per_step]
         if beams.totals is None:
             totals = np.zeros((len(rows), 1), np.float32)

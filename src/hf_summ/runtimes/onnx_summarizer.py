@@ -1,8 +1,6 @@
 """Summaries by exported ONNX graphs, without PyTorch and without transformers."""
 
-import math
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -288,25 +286,8 @@ class OnnxSummarizer(DocumentSummarizer):
             texts = Texts(start, config, end_ids, config.pad_token_id)
         noise = self._noise if config.do_sample else None
         score_processors = list(processors(config, end_ids))
-        deadline = math.inf
-        if config.max_time is not None:
-            deadline = time.monotonic() + config.max_time
-
-        def end_at_deadline() -> None:
-            if time.monotonic() > deadline:
-                texts.end()
-
         try:
-            best = search(
-                self._step,
-                source,
-                texts,
-                rules,
-                config.coverage_penalty or 0.0,
-                score_processors,
-                noise,
-                end_at_deadline,
-            )
+            best = search(self._step, source, texts, rules, config.coverage_penalty or 0.0, score_processors, noise)
         except OverflowError as error:
             penalty = config.length_penalty
             raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
