@@ -89,7 +89,13 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         return []
 
     def chosen_text(self, token_ids: torch.Tensor, text: str, tokenizer) -> str:
-        """The text of the sentence that `generate()` chose from a text with `whole_sentences`, by its ids (L)."""
+        """The text of the sentence that `whole_sentences` chose.
+
+        Args:
+            token_ids: (L,), the ids that `generate` returned.
+            text: the document.
+            tokenizer: the tokenizer of the model.
+        """
         module = import_module(SENTENCES_MODULE, __package__)
         return module.chosen_text(token_ids, text, tokenizer, special_tokens=False)
 

@@ -121,7 +121,7 @@ class DocumentSummarizer:
         raise NotImplementedError
 
     def set_seed(self, seed: int) -> None:
-        """Seed the sampling of the following calls by a number of at most 32 bits."""
+        """Seed the sampling of the following calls by `seed`, a number of at most 32 bits."""
         raise NotImplementedError
 
     def __call__(

@@ -13,7 +13,7 @@ from tests.training import tiny
 from tests.training.conftest import PICKLES
 
 
-@pytest.mark.parametrize("folder", ["/home/ana/out", "secret/out"])
+@pytest.mark.parametrize("folder", ["/mnt/ana/out", "secret/out"])
 def test_uploaded_state_of_a_run_has_no_folder_of_this_machine(tmp_path, monkeypatch, folder):
     state = TrainerState(global_step=8, best_global_step=4, best_model_checkpoint=f"{folder}/checkpoint-4")
     state.save_to_json(str(tmp_path / "trainer_state.json"))
