@@ -25,7 +25,7 @@ def check_encoder(key: str, name: str, config: PreTrainedConfig) -> None:
     has_decoder = config.is_encoder_decoder or getattr(config, "is_decoder", False)
     if has_decoder or not is_masked:
         raise ValueError(
-            f"`{key}` is {name!r:.80}, a model of type {config.model_type}, but must be an encoder such as BERT"
+            f"`{key}` is {name!r}, a model of type {config.model_type}, but must be an encoder such as BERT"
         )
 
 
@@ -46,7 +46,7 @@ def read_model(
         raise _unreadable(key, name, error) from error
     missing = sorted(weight for weight in loaded["missing_keys"] if not weight.startswith(unused))
     if missing:
-        raise ValueError(f"`{key}` is {name!r:.80}, which has no weights for {missing[0]} ({len(missing)} are missing)")
+        raise ValueError(f"`{key}` is {name!r}, which has no weights for {missing[0]} ({len(missing)} are missing)")
     return model
 
 

@@ -342,7 +342,7 @@ def prune_bert(
     backend.no_padding()
     state = json.loads(backend.to_str())
     if state["model"]["type"] != "WordPiece":
-        raise ValueError(f"`prune_bert` is {name!r:.80}, but has no WordPiece tokenizer: {state['model']['type']}")
+        raise ValueError(f"`prune_bert` is {name!r}, but has no WordPiece tokenizer: {state['model']['type']}")
     counts: Counter[int] = Counter()
     for text in progress_bar(checked_texts(documents_and_summaries), "Counting subwords", unit=" texts"):
         counts.update(backend.encode(text, add_special_tokens=False).ids)

@@ -275,7 +275,7 @@ def _subword_splitter(name: str) -> Callable[[str], list[str]]:
         return AutoTokenizer.from_pretrained(name).tokenize
     except OSError as error:
         # This error does not name the tokenizer if the Hub is out of reach.
-        raise ValueError(f"`rouge_tokenizer` is {name!r:.80}, but cannot be loaded: {one_line(error):.300}") from error
+        raise ValueError(f"`rouge_tokenizer` is {name!r}, but cannot be loaded: {one_line(error):.300}") from error
 
 
 def _reader(settings: RougeSettings) -> Reader:
