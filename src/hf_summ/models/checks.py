@@ -201,9 +201,11 @@ def save_further_code(folder: str | Path, saved_class: type, needed: type | Func
         return
     saved_file = Path(folder, Path(inspect.getfile(saved_module)).name)
     needed_file = Path(inspect.getfile(needed_module))
-    for file in (needed_file, *map(Path, get_relative_import_files(needed_file))):
-        if file.name != saved_file.name:
-            shutil.copyfile(file, Path(folder, file.name))
+    shutil.copyfile(needed_file, Path(folder, needed_file.name))
+    for file in get_relative_import_files(needed_file):
+        name = Path(file).name
+        if name != saved_file.name:
+            shutil.copyfile(file, Path(folder, name))
     code = saved_file.read_text(encoding="utf-8")
     line = f"from .{needed_file.stem} import {needed.__name__}  # noqa: E402, F401 this checkpoint needs it\n"
     if line not in code:
