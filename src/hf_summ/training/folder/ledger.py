@@ -12,7 +12,6 @@ from filelock import FileLock, Timeout
 
 from hf_summ.common.files import write_atomically
 from hf_summ.common.records import changed, read_record, to_json, write_record
-from hf_summ.training.arguments import flags_of
 
 logger = logging.getLogger(__name__)
 
@@ -184,6 +183,9 @@ class Ledger:
 
 def _settings_of_results(description: Description) -> dict[str, object]:
     """The settings on which the results of evaluation and prediction may depend."""
+    # imported here, as commands import this module before they take Ctrl-C, and the arguments import torch
+    from hf_summ.training.arguments import flags_of
+
     left_out = flags_of("single") | _OF_STEPS
     return {name: value for name, value in description["settings"].items() if name not in left_out}
 

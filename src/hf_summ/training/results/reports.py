@@ -92,7 +92,7 @@ class Scorer:
         texts = _Texts(list(predictions), list(references), None if documents is None else list(documents))
         if texts != self._last_texts:
             cleaned_predictions = self._cleaned(predictions)
-            cleaned_references = self.cleaned_rows(references)
+            cleaned_references = self._cleaned_references(references)
             cleaned_documents = self._cleaned(documents or ())
             scores: dict[str, Scored] = {}
             for measure in self.measures:
@@ -159,10 +159,10 @@ class Scorer:
                     bounds[f"{name}_high"] = round(interval.high, 4)
         return bounds
 
-    def cleaned_rows(self, rows: Sequence[str | list[str]]) -> list[str | list[str]]:
-        """The rows, each one text or a list of several, in the form that is scored."""
+    def _cleaned_references(self, references: Sequence[str | list[str]]) -> list[str | list[str]]:
+        """The references of each row in the form that is scored: one text, or a list of several."""
         cleaned: list[str | list[str]] = []
-        for row in rows:
+        for row in references:
             if isinstance(row, str):
                 cleaned.extend(self._cleaned([row]))
             else:
@@ -298,11 +298,18 @@ def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> d
         dataset: the rows of the split.
         sentences: the number n of sentences.
     """
-    # a tag ends a sentence, as in scores
-    examples = scorer.cleaned_rows(dataset[source_column(dataset.column_names)])
+    examples = list(dataset[source_column(dataset.column_names)])
     references = reference_texts(dataset)
     documents = as_documents(examples)
-    baseline = [lead(example, sentences, language=scorer.language) for example in examples]
+    tag = tag_pattern()
+    baseline = []
+    for example in examples:
+        # a tag ends a sentence, as in scores
+        if isinstance(example, str):
+            untagged = without_tags(example, tag)
+        else:
+            untagged = [without_tags(document, tag) for document in example]
+        baseline.append(lead(untagged, sentences, language=scorer.language))
     scores = scorer(baseline, references, documents)
     scores.update(scorer.intervals(baseline, references, documents))
     return {f"lead{sentences}_{name}": value for name, value in scores.items()}
