@@ -92,7 +92,7 @@ def long_forms_of(text: str) -> dict[str, str]:
 def with_long_forms(sentence: str, long_forms: dict[str, str]) -> str:
     """A sentence in which each acronym is spelled out where it stands first.
 
-    It stays if the sentence has the long form, or the acronym in another form before, as in "GAN training of GANs".
+    An acronym stays if the sentence has its long form, or another form of it before, as in "GAN training of GANs".
 
     Args:
         sentence: a sentence of a text.
