@@ -262,7 +262,7 @@ def test_tokenizer_beside_the_weights_is_found_or_asked_for(folder):
     torch.testing.assert_close(model.generate(**inputs, min_new_words=0), told)
     fresh = copy.deepcopy(model)
     fresh.name_or_path, fresh._own_tokenizer = "", None
-    with pytest.raises(ValueError, match="`replace_unk` .*need the tokenizer: give it as "):
+    with pytest.raises(ValueError, match=r"`replace_unk` .*need the tokenizer: give it as "):
         fresh.generate(**inputs, min_new_words=0)
 
 
