@@ -213,6 +213,13 @@ def test_sign_test_is_the_exact_binomial_one():
     assert sign_test(3000, 3000) == 1
 
 
+def test_the_sign_test_takes_numbers_of_numpy():
+    # The p-values are those of `binomtest` in SciPy.
+    assert sign_test(np.int64(70), np.int64(10)) == pytest.approx(3.161e-12, rel=1e-3)
+    assert sign_test(np.int8(53), np.int8(10)) == pytest.approx(3.382e-08, rel=1e-3)
+    assert sign_test(np.int8(127), np.int8(127)) == 1
+
+
 def test_holm_rejects_step_by_step():
     def rejected(p_values, level):
         """The tests rejected at a level, from the smallest p on, each at the level's share of those that are left."""

@@ -7,6 +7,7 @@ measure `s[..., 0] / s[..., 1]`. A mean has the statistics (score, 1) and the sa
 """
 
 import math
+import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -230,11 +231,11 @@ def sign_test(wins: int, losses: int) -> float:
     Args:
         wins, losses: the numbers of wins and of losses, without ties.
     """
+    # Python's integers have no limit, but a power of NumPy's integers would overflow.
+    wins, losses = operator.index(wins), operator.index(losses)
     tosses = wins + losses
     # The number of ways in which wins and losses may fall so that the rarer result is as rare as here or rarer.
-    as_rare = 0
-    for rarer_results in range(min(wins, losses) + 1):
-        as_rare += math.comb(tosses, rarer_results)
+    as_rare = sum([math.comb(tosses, rarer_results) for rarer_results in range(min(wins, losses) + 1)])
     return min(1.0, 2 * as_rare / 2**tosses)
 
 
@@ -457,9 +458,7 @@ class Scored:
         """The value of the corpus, or None if it is not finite."""
         with np.errstate(all="ignore"):
             value = float(self.measure(self.statistics.sum(0)))
-        if not np.isfinite(value):
-            return None
-        return value
+        return value if np.isfinite(value) else None
 
     def interval(self, resamples: int = 1000, seed: int = 0) -> Interval | None:
         """The bootstrap interval of the corpus's value, over the rows that have a value.
