@@ -1,6 +1,7 @@
 """`hf-summ votes` on small files."""
 
 import csv
+import errno
 import json
 import re
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.cli import votes
-from hf_summ.votes import PROTOCOLS, read_key, read_votes, vote_report
+from hf_summ.votes import PROTOCOLS, Key, read_key, read_votes, vote_report
 from hf_summ.votes.report import as_text
 from tests.data.files import json_lines, write
 
@@ -198,6 +199,27 @@ def test_what_cannot_be_made_is_told(refusal, workplace, argv, message):
     before = sorted(workplace.rglob("*"))
     assert refusal("votes", "make", *argv).startswith(message)
     assert sorted(workplace.rglob("*")) == before
+
+
+@pytest.mark.parametrize("place", ["draft", "key", "folder"])
+def test_a_full_disk_leaves_neither_sheets_nor_a_key(run, refusal, workplace, monkeypatch, place):
+    before = sorted(workplace.rglob("*"))
+
+    def fail(*arguments, **settings):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    # The disk is full when the first page, the key, or the folder's new name is written.
+    with monkeypatch.context() as context:
+        if place == "draft":
+            context.setattr(Path, "write_text", fail)
+        elif place == "key":
+            context.setattr(Key, "to_json", fail)
+        else:
+            context.setattr("hf_summ.common.files.os.replace", fail)
+        assert "No space left on device" in refusal("votes", "make", *MAKE)
+    assert sorted(workplace.rglob("*")) == before
+    run("votes", "make", *MAKE)
+    assert read_key("key.json").items
 
 
 @pytest.mark.thorough

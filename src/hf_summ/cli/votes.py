@@ -211,18 +211,22 @@ def _write(sheets: Sequence["Sheet"], key: "Key", folder: Path, key_file: Path) 
         folder: the new folder of the pages and tables.
         key_file: the new file of the key.
     """
-    from hf_summ.common.files import moved_into_place
+    from hf_summ.common.files import moved_into_place, write_atomically
     from hf_summ.votes import as_csv, as_page
 
     end_on_sigterm()
-    with moved_into_place(folder) as draft:
-        draft.mkdir()
-        for sheet in sheets:
-            (draft / f"{sheet.voter}.html").write_text(as_page(sheet), encoding="utf-8")
-            (draft / f"{sheet.voter}.csv").write_text(as_csv(sheet), encoding="utf-8", newline="")
-        # An existing key belongs to other sheets, so opening it is an error.
-        with key_file.open("x", encoding="utf-8") as file:
-            file.write(key.to_json())
+    # An existing key belongs to other sheets, so creating it is an error.
+    key_file.touch(exist_ok=False)
+    try:
+        with moved_into_place(folder) as draft:
+            draft.mkdir()
+            for sheet in sheets:
+                (draft / f"{sheet.voter}.html").write_text(as_page(sheet), encoding="utf-8")
+                (draft / f"{sheet.voter}.csv").write_text(as_csv(sheet), encoding="utf-8", newline="")
+            write_atomically(key_file, key.to_json())
+    except BaseException:
+        key_file.unlink()
+        raise
 
 
 def collect(arguments: argparse.Namespace) -> None:
