@@ -61,6 +61,15 @@ def test_columns_are_named(run, refusal):
     assert output.splitlines() == extracts(DOCUMENTS, "oracle", 1, REFERENCES)
 
 
+def test_references_may_be_abstracts_as_in_training(run):
+    # `abstract` is chosen for documents only if there is no better column, and for summaries before `title`.
+    for further_columns in ({}, {"title": ["It rained."] * 2}):
+        pq.write_table(pa.table({"article": DOCUMENTS, "abstract": REFERENCES, **further_columns}), "paper.parquet")
+        output, notes = run("extract", "paper.parquet", "--method", "oracle", "--sentences", "1")
+        assert "references from 'abstract'" in notes
+        assert output.splitlines() == extracts(DOCUMENTS, "oracle", 1, REFERENCES)
+
+
 def test_a_text_file_is_one_document(run, monkeypatch):
     first, second = extracts(DOCUMENTS, "lead", 2)
     output, _ = run("extract", "a.txt", "b.txt", "--sentences", "2")

@@ -3,7 +3,7 @@
 import argparse
 import os
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
@@ -133,6 +133,8 @@ def _add_rows(texts: _Texts, file: str, arguments: argparse.Namespace) -> None:
         return
     if documents.column is None:
         raise ValueError(f"--method oracle: {file} has no references: name files of rows")
+    # The column of documents is known, so that `abstract` beside it may have the references, as in training.
+    reading = replace(reading, text_column=documents.column)
     references, tag_notes = part_sentences(read_references(file, reading, taken=documents.column))
     texts.references.extend(references.texts())
     texts.notes.extend(references.notes)
