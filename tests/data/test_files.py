@@ -45,6 +45,45 @@ def test_every_type_has_the_same_rows(read, tmp_path, name):
     assert read(write_rows(tmp_path / name, HARD_ROWS)).to_list() == HARD_ROWS
 
 
+# pyarrow would take these texts for times.
+DATED_ROWS = [
+    {"id": "2024-05-02", "document": "2024-05-02T10:00:00Z", "references": ["1999-12-31"], "length": 1.5},
+    {"id": "2024-05-01", "document": "2024-05-02 10:00", "references": [], "length": 2.0},
+]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json"])
+def test_texts_that_look_like_times_stay_as_they_are(read, tmp_path, name):
+    file = write_rows(tmp_path / name, DATED_ROWS)
+    rows = read(file)
+    assert rows.to_list() == DATED_ROWS
+    assert rows.features["references"].feature.dtype == "string"
+    if not name.endswith(".json"):
+        assert list(read(file, streaming=True)) == DATED_ROWS
+
+
+def test_rows_with_times_may_be_laid_out_in_any_way(read, tmp_path):
+    laid_out = "\n".join([json.dumps(row, indent=2) for row in DATED_ROWS])
+    assert read(write(tmp_path / "a.jsonl", laid_out)).to_list() == DATED_ROWS
+    indented = "\n" + json.dumps(DATED_ROWS, indent=2)
+    assert read(write(tmp_path / "a.json", indented)).to_list() == DATED_ROWS
+    in_a_line = write(tmp_path / "f.jsonl", '{"id": "2024-05-02"}\n{"id": "2024-05-02"} {"id": "2024-05-03"}\n')
+    with pytest.raises(ValueError, match=r"f\.jsonl: cannot be read: Extra data"):
+        read(in_a_line)
+    mixed = [{"id": "2024-05-02", "more": {"a": "b"}}, {"id": "2024-05-02", "more": ["c"]}, {"id": None, "more": "d"}]
+    assert read(write(tmp_path / "e.jsonl", json_lines([*mixed[:2], None, mixed[2]]))).to_list() == [
+        *mixed[:2],
+        {"id": None, "more": None},
+        mixed[2],
+    ]
+    texts = write(tmp_path / "b.json", '["2024-05-02", "2024-05-01"]')
+    assert read(texts).to_list() == [{"text": "2024-05-02"}, {"text": "2024-05-01"}]
+    marked = write(tmp_path / "c.jsonl", "\ufeff" + json_lines([{"id": "2024-05-02", "text": "ö"}, {"id": None}]))
+    assert read(marked).to_list() == [{"id": "2024-05-02", "text": "ö"}, {"id": None, "text": None}]
+    latin = write(tmp_path / "d.jsonl", '{"id": "2024-05-02", "text": "ö"}'.encode("latin-1"))
+    assert read(latin, encoding="latin-1").to_list() == [{"id": "2024-05-02", "text": "ö"}]
+
+
 def test_a_mark_at_the_start_of_a_file_is_no_text(read, tmp_path):
     marked_json = write(tmp_path / "a.jsonl", "\ufeff" + json_lines(ROWS))
     assert read(marked_json).to_list() == ROWS

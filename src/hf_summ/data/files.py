@@ -7,6 +7,7 @@ wrote.
 import bz2
 import glob
 import gzip
+import json
 import logging
 import lzma
 import os
@@ -20,6 +21,7 @@ from hf_summ.common.messages import logged_from, one_line
 
 if TYPE_CHECKING:
     import datasets
+    from datasets.features.features import FeatureType
 
 # Extension of a file -> the builder of `datasets` that reads it. Text files are read without their builder, which also
 # ends a line at a carriage return.
@@ -185,8 +187,8 @@ def read_files(
 ) -> "datasets.Dataset | datasets.IterableDataset":
     """Read the rows of files by `datasets`, with the columns of the files.
 
-    A field of a CSV file stays a text, even if it looks like a number. A line of a .txt file is a row of the column
-    `text`; only a line feed ends a line.
+    A text stays as it is: a field of a CSV file if it looks like a number, and a text of a JSON file if it looks like a
+    time. A line of a .txt file is a row of the column `text`; only a line feed ends a line.
 
     Args:
         names: the files, as for `files_of`: all of one type, or a single saved folder with one split.
@@ -224,15 +226,24 @@ def read_files(
         silence = logged_from("datasets.packaged_modules", logging.CRITICAL)
         size = sum(os.path.getsize(file) for file in files)
         with silence, bars_shown(size > _LARGE):
+            settings = {"files": file_states(files), "encoding": encoding}
             if builder == "text":
-                settings = {"files": file_states(files), "encoding": encoding}
                 if streaming:
                     return datasets.IterableDataset.from_generator(_line_rows, gen_kwargs=settings)
                 return datasets.Dataset.from_generator(_line_rows, cache_dir=cache_dir, gen_kwargs=settings)
             options = _options(builder, files, csv_separator, encoding)
-            return datasets.load_dataset(
+            rows = datasets.load_dataset(
                 builder, data_files=files, split="train", cache_dir=cache_dir, streaming=streaming, **options
             )
+            if builder != "json" or rows.features is None:
+                return rows
+            features = datasets.Features({name: _untimed(feature) for name, feature in rows.features.items()})
+            if features == rows.features:
+                return rows
+            # pyarrow has made times of texts that look like times, and the texts cannot be restored.
+            if streaming:
+                return datasets.IterableDataset.from_generator(_json_rows, features, gen_kwargs=settings)
+            return datasets.Dataset.from_generator(_json_rows, features, cache_dir=cache_dir, gen_kwargs=settings)
     except Exception as error:
         # The readers of broken files raise errors of any type.
         reason = one_line(error.__cause__ or error) or "no rows"
@@ -271,6 +282,63 @@ def _line_rows(files: tuple[tuple[str, int, int], ...], encoding: str | None) ->
                 yield {"text": line.rstrip("\r\n")}
     if not has_lines:
         raise ValueError("no lines")
+
+
+def _untimed(feature: "FeatureType") -> "FeatureType":
+    """The type of a column of a JSON file, with texts in place of times, as JSON has no times."""
+    import datasets
+
+    if isinstance(feature, dict):
+        return {name: _untimed(field) for name, field in feature.items()}
+    if isinstance(feature, datasets.List):
+        return datasets.List(_untimed(feature.feature))
+    # The type `Json` of columns with values of several types has no `dtype`.
+    if getattr(feature, "dtype", "").startswith("timestamp"):
+        return datasets.Value("string")
+    return feature
+
+
+def _json_rows(files: tuple[tuple[str, int, int], ...], encoding: str | None) -> Iterator[dict[str, object]]:
+    """Yield the rows of JSON files, in which the reader of `datasets` has found no error.
+
+    Args:
+        files: the states of the files, from `file_states`.
+        encoding: as for `open_text`.
+
+    Raises:
+        ValueError: several rows stand in a line.
+    """
+    # The library is imported here, as its import is slow. `datasets` needs it too.
+    import fsspec
+
+    for path, _, _ in files:
+        # Unlike `open_text`, this also unpacks .zst.
+        with fsspec.open(path, "rt", compression="infer", encoding=encoding or "utf-8-sig", newline="\n") as text:
+            written = ""
+            for line in text:
+                written += line
+                if written.lstrip().startswith("["):
+                    # The rows are in an array, which may have many lines.
+                    written += text.read()
+                try:
+                    value = json.loads(written)
+                except json.JSONDecodeError:
+                    # The row has further lines.
+                    continue
+                written = ""
+                rows = value if isinstance(value, list) else [value]
+                for row in rows:
+                    yield _as_row(row)
+            if written.strip():
+                # This raises the error of the row that could not be read.
+                json.loads(written)
+
+
+def _as_row(value: object) -> dict[str, object]:
+    """A value of a JSON file as a row: a text is in the column `text`, and null is a row without values."""
+    if isinstance(value, dict):
+        return value
+    return {} if value is None else {"text": value}
 
 
 def _check_first_row(file: str) -> None:
