@@ -89,7 +89,7 @@ def test_figures_are_those_counted_by_hand(missing):
     assert figures["kappa"] == pytest.approx(fleiss_kappa(complete))
     assert figures["alpha"] == pytest.approx(krippendorff_alpha(table))
     assert figures["ordinal_alpha"] == pytest.approx(krippendorff_alpha(table, "ordinal"))
-    needed = examples_to_decide([sum(values) / len(values) for values in documents])
+    needed = examples_to_decide(leads)
     assert figures["more_documents"] == needed - len(documents) > 0
     sides = [choices.get("fluency") for choices in votes.choices.values()]
     on_a, on_b = sides.count("A"), sides.count("B")
@@ -121,6 +121,13 @@ CASES_OF_UNDECIDED_VOTES = [
     ([[1, -1, 1, 1, -1, 1] * 5], "about 35 more"),
     ([[1, -1] * 10], "not at this effect"),
     ([[0] * 10], "not at this effect"),
+    # The leads are 3 on five documents, 0 on ten, and -1 on five documents with a single vote. As in the test, each
+    # vote has the same weight, so that their mean is 0.5 and their deviation 1.539:
+    # ((1.960 + 0.842) · 1.539 / 0.5)² = 75, of which 20 are there
+    (
+        [[1] * 5 + [1, -1] * 5 + [-1] * 5, [1] * 5 + [-1, 1] * 5 + [None] * 5, [1] * 5 + [0] * 10 + [None] * 5],
+        "about 55 more",
+    ),
     # fewer than ten documents decide nothing, even if all agree
     ([[1] * 10], "decided"),
     ([[1] * 9], "at least 10"),

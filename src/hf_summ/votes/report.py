@@ -243,7 +243,7 @@ def _more_documents(leads: _Leads, p_value: float | None) -> int | None:
         return None
     if p_value <= _LEVEL:
         return 0
-    more = max(1, examples_to_decide(leads.sums / leads.votes) - documents)
+    more = max(1, examples_to_decide(leads.sums) - documents)
     if more > _MAX_DOCUMENTS:
         return None
     return int(more)
