@@ -75,3 +75,8 @@ def test_fewer_than_two_judges_cannot_agree(measure, judgments):
         measure(judgments)
     with pytest.raises(ValueError, match="has none of judge 1 on unit 0, but Fleiss' kappa needs all: omit"):
         fleiss_kappa([[0, 1], [math.nan, 1]])
+
+
+def test_an_unknown_level_is_told():
+    with pytest.raises(ValueError, match=r"^`level` is 'ratio', but must be one of nominal, ordinal, interval$"):
+        krippendorff_alpha([[0, 1], [0, 1]], "ratio")

@@ -183,6 +183,8 @@ SEVEN = dataclasses.replace(PROTOCOL, documents=7)
 CASES_OF_BAD_INPUT = [
     ({"one": ["a"], "two": ["a"] * 6}, {}, "6 documents but 1 one: each needs its counterpart"),
     (SYSTEMS, {"references": ["a"]}, "6 documents but 1 references: each needs its counterpart"),
+    (SYSTEMS, {"labels": ["a"]}, "6 documents but 1 labels: each needs its counterpart"),
+    (SYSTEMS, {"labels": ["a"] * 7}, "6 documents but 7 labels: each needs its counterpart"),
     (SYSTEMS, {"protocol": SEVEN}, "7 documents are required, but only 6 are not blank: lower `documents`, or"),
 ]
 

@@ -8,6 +8,7 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from hf_summ import __version__
+from hf_summ.common.messages import check_choice
 from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.report import shown_interval, shown_p_value
 from hf_summ.evaluation.significance import (
@@ -428,8 +429,9 @@ def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level:
             ("ordinal"), or also their distances ("interval").
 
     Raises:
-        ValueError: there are fewer than two judges, or no units.
+        ValueError: there are fewer than two judges or no units, or the level is unknown.
     """
+    check_choice("`level`", level, _SQUARED_DISTANCES)
     values = _checked(judgments)
     counts = _value_counts(values)
     counts = counts[counts.sum(1) > 1]

@@ -257,7 +257,8 @@ def make_sheets(
         seed: random seed of documents, sides and orders.
 
     Raises:
-        ValueError: there are fewer than two systems, the numbers of texts differ, or too few documents are not blank.
+        ValueError: there are fewer than two systems, the numbers of texts or labels differ, or too few documents are
+            not blank.
     """
     if len(systems) < 2:
         names = ", ".join([repr(name) for name in systems])
@@ -272,6 +273,7 @@ def make_sheets(
     for name, texts in summaries.items():
         check_lengths(**{"documents": documents, name: texts})
     check_lengths(documents=documents, references=references)
+    check_lengths(documents=documents, labels=row_labels)
     drawn_items = []
     compared = {}
     for row in _draw_rows(documents, protocol.documents, seed):
