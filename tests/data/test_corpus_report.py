@@ -36,6 +36,20 @@ def test_rows_are_counted(corpora):
     assert test.shared == {corpora[0].train_file: 1}
 
 
+def test_rows_that_an_option_leaves_out_are_not_blank(tmp_path):
+    rows = [
+        {"text": "one", "summary": "a", "density_bin": "mixed"},
+        {"text": "two", "summary": "b", "density_bin": "extractive"},
+        {"text": "three", "summary": "c", "density_bin": "extractive"},
+        {"text": " ", "summary": "d", "density_bin": "mixed"},
+    ]
+    file = write(tmp_path / "train.jsonl", json_lines(rows))
+    (report,) = report_files([Corpus(train_file=file, data_format="newsroom", density_bin="mixed")])
+    assert (report.rows, report.blank) == (4, 1)
+    (report,) = report_files([Corpus(train_file=file, data_format="newsroom")])
+    assert (report.rows, report.blank) == (4, 1)
+
+
 def test_lengths_stand_beside_the_limits_of_the_model(corpora):
     train, _ = report_files(corpora, count_words, Limits(documents=3, summaries=5))
     assert train.documents == Lengths(median=3, percentile_95=3, maximum=4, limit=3, truncated=1 / 3)

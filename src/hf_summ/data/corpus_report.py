@@ -15,7 +15,7 @@ from hf_summ.common.messages import one_line
 from hf_summ.common.pages import markdown_table
 from hf_summ.data.columns import Columns, choose_columns
 from hf_summ.data.corpora import Corpus
-from hf_summ.data.loading import load, read_split
+from hf_summ.data.loading import load, passing, read_split
 
 # The number of rows of each file that are shown as examples.
 _EXAMPLES = 3
@@ -66,7 +66,8 @@ class FileReport:
         file: the name of the file.
         columns: the names of the columns of documents and summaries in the file.
         rows: the number of rows in the file.
-        blank: the number of rows that are left out, as their document or summary is blank.
+        blank: the number of rows that are left out, as their document or summary is blank. Rows that an option of the
+            format leaves out, such as `min_score`, are not among them; their number is logged.
         repeated: the number of rows whose document occurs in an earlier row of the file.
         shared: name of an earlier file -> the number of rows whose document occurs in that file too.
         documents, summaries: the lengths of the documents and of the summaries in a sample of the rows; None without a
@@ -133,7 +134,7 @@ def report_files(
             file=file,
             columns=columns,
             rows=len(written_rows),
-            blank=len(written_rows) - len(rows),
+            blank=len(passing(written_rows, corpus)) - len(rows),
             repeated=len(hashes) - len(hashes_of_files[file]),
             shared=shared,
             documents=documents,

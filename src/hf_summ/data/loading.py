@@ -30,7 +30,7 @@ from hf_summ.data.columns import (
 )
 from hf_summ.data.corpora import SPLITS, Corpus
 from hf_summ.data.files import bars_shown, file_states, is_saved, read_files
-from hf_summ.data.raw_formats import DataFormat, Row, RowOption
+from hf_summ.data.raw_formats import DataFormat, Row
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 logger = logging.getLogger(__name__)
@@ -332,7 +332,7 @@ def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
         # A stream does not know the types of its columns before its first rows are read.
         rows = rows._resolve_features()
     if corpus.format is not None:
-        rows = _passing(rows, corpus.format.option, corpus.option(), where)
+        rows = _checked_passing(rows, corpus, where)
         # Data sets on the Hub have one text of all documents in a row. The column `documents`, which `format.read`
         # makes from files, has lists already.
         if corpus.format.separate is not None and columns.document != DOCUMENTS_COLUMN:
@@ -349,31 +349,39 @@ def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
     return _without_blank(rows, where)
 
 
-def _passing(rows: Rows, option: RowOption | None, value: int | str | None, where: str) -> Rows:
-    """The rows that pass the option of a format, such as a minimum score; all rows if there is no option or no value.
+def passing(rows: Rows, corpus: Corpus) -> Rows:
+    """The rows that pass the option of the corpus's format, such as a minimum score.
 
-    If some rows do not pass, the number of rows that pass is logged, except for a stream.
+    All rows pass if there is no option or no value, or if the option's column may be absent and is absent.
+    """
+    value = corpus.option()
+    if corpus.format is None or corpus.format.option is None or value is None:
+        return rows
+    option = corpus.format.option
+    if option.is_optional and option.column not in (rows.column_names or []):
+        return rows
+    return rows.filter(option.passes, input_columns=[option.column], fn_kwargs={"option": value})
+
+
+def _checked_passing(rows: Rows, corpus: Corpus, where: str) -> Rows:
+    """The rows of `passing`. If some rows do not pass, the number of rows that pass is logged, except for a stream.
 
     Args:
-        option: the option of the format, or None. All rows pass an option whose column may be absent, if it is absent.
-        value: the value of the option, or None.
         where: the name of the rows in messages.
 
     Raises:
-        ValueError: no row passes.
+        ValueError: no row passes; for a stream, this is not checked.
     """
-    if option is None or value is None:
-        return rows
-    if option.is_optional and option.column not in (rows.column_names or []):
-        return rows
-    passing = rows.filter(option.passes, input_columns=[option.column], fn_kwargs={"option": value})
-    if isinstance(rows, datasets.IterableDataset):
-        return passing
-    if not len(passing):
-        raise ValueError(f"{where}: none of the {len(rows)} rows passes `{option.name}` {value}: change it")
-    if len(passing) < len(rows):
-        logger.info(f"{where}: {len(passing)} of {len(rows)} rows pass `{option.name}` {value}")
-    return passing
+    passing_rows = passing(rows, corpus)
+    if isinstance(rows, datasets.IterableDataset) or len(passing_rows) == len(rows):
+        return passing_rows
+    assert corpus.format is not None
+    assert corpus.format.option is not None
+    setting = f"`{corpus.format.option.name}` {corpus.option()}"
+    if not len(passing_rows):
+        raise ValueError(f"{where}: none of the {len(rows)} rows passes {setting}: change it")
+    logger.info(f"{where}: {len(passing_rows)} of {len(rows)} rows pass {setting}")
+    return passing_rows
 
 
 def _separated(row: Row, column: str, separate: Callable[[str], list[str]]) -> Row:
