@@ -22,5 +22,15 @@ def named(tmp_path):
 
 @pytest.fixture
 def load(tmp_path):
-    """Loads a corpus with the test's own cache."""
-    return lambda **told: loading.load(Corpus(**told), cache_dir=str(tmp_path / "cache"))
+    """Loads a corpus with the test's own cache. A stream of its training rows must have the same rows and columns."""
+
+    def load_checked(**told):
+        cache = str(tmp_path / "cache")
+        corpus = loading.load(Corpus(**told), cache_dir=cache)
+        if "train" in corpus and not told.get("streaming"):
+            stream = loading.load(Corpus(**{**told, "streaming": True}), cache_dir=cache)["train"]
+            assert list(stream) == corpus["train"].to_list()
+            assert set(stream.column_names) == set(corpus["train"].column_names)
+        return corpus
+
+    return load_checked

@@ -220,6 +220,21 @@ def test_training_rows_may_be_a_stream(load, named, tmp_path):
     assert list(by_name["train"]) == by_name["validation"].to_list() == JOINED
 
 
+CASES_OF_ROWS_WITH_LISTS = [
+    ({"documents": ["x", "y"], "summary": "s"}, {"document": "x\n\ny"}, [" ", None]),
+    ({"document": "d", "summary": ["s", "t"]}, {"summary": "s", "references": ["s", "t"]}, [[" "], [], None]),
+]
+
+
+@pytest.mark.parametrize(("row", "made", "blanks"), CASES_OF_ROWS_WITH_LISTS)
+def test_blank_rows_are_left_out_of_a_stream_with_lists(load, tmp_path, row, made, blanks):
+    rows = [row, *[{**row, "summary": blank} for blank in blanks]]
+    file = write(tmp_path / "rows.jsonl", json_lines(rows))
+    stream = load(train_file=file, streaming=True)["train"]
+    assert list(stream) == [{**row, **made}]
+    assert set(stream.column_names) == {*row, *made}
+
+
 def test_splits_may_have_other_names(load, tmp_path):
     rows = datasets.Dataset.from_list(ROWS)
     datasets.DatasetDict(train=rows, dev=rows).save_to_disk(tmp_path / "usual")

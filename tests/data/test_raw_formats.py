@@ -27,9 +27,10 @@ def test_format_of_files_with_a_name(load, data_format):
         load(dataset_name="org/name", data_format=data_format)
 
 
-def test_multi_news_by_name(load, named):
+@pytest.mark.parametrize("streaming", [False, True])
+def test_multi_news_by_name(load, named, streaming):
     rows = [{"document": "One.\nTwo. ||||| Three.", "summary": "– s"}, {"document": "|||||", "summary": "– t"}]
-    corpus = load(dataset_name=named(train=rows), data_format="multi_news")
-    assert corpus["train"].to_list() == [
+    corpus = load(dataset_name=named(train=rows), data_format="multi_news", streaming=streaming)
+    assert list(corpus["train"]) == [
         {"document": "One.\nTwo.\n\nThree.", "documents": ["One.\nTwo.", "Three."], "summary": "– s"}
     ]

@@ -333,19 +333,20 @@ def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
         rows = rows._resolve_features()
     if corpus.format is not None:
         rows = _checked_passing(rows, corpus, where)
-        # Data sets on the Hub have one text of all documents in a row. The column `documents`, which `format.read`
-        # makes from files, has lists already.
-        if corpus.format.separate is not None and columns.document != DOCUMENTS_COLUMN:
-            rows = rows.map(_separated, fn_kwargs={"column": columns.document, "separate": corpus.format.separate})
     has_documents = is_list_column(rows, columns.document, where)
+    settings = None
+    if corpus.format is not None and corpus.format.separate is not None and not has_documents:
+        # Data sets on the Hub have one text of all documents in a row. `format.read` makes lists from files.
+        settings = {"separate": corpus.format.separate}
+        has_documents = True
     has_summaries = columns.summary is not None and is_list_column(rows, columns.summary, where)
     if columns.prefix is not None and is_list_column(rows, columns.prefix, where):
         raise ValueError(f"{where}: column '{columns.prefix}' of prefixes has lists, but must have texts")
     rows = _renamed(rows, columns, has_documents, has_summaries)
     if has_documents:
-        rows = rows.map(_with_document, batched=True, batch_size=_BATCH_SIZE, input_columns=[DOCUMENTS_COLUMN])
+        rows = _with_text_and_list(rows, _with_document, "document", DOCUMENTS_COLUMN, settings)
     if has_summaries:
-        rows = rows.map(_with_summary, batched=True, batch_size=_BATCH_SIZE, input_columns=[REFERENCES_COLUMN])
+        rows = _with_text_and_list(rows, _with_summary, "summary", REFERENCES_COLUMN)
     return _without_blank(rows, where)
 
 
@@ -384,19 +385,6 @@ def _checked_passing(rows: Rows, corpus: Corpus, where: str) -> Rows:
     return passing_rows
 
 
-def _separated(row: Row, column: str, separate: Callable[[str], list[str]]) -> Row:
-    """Split the text of a row into documents, for formats that store several documents of an example in one text.
-
-    Args:
-        column: the column of documents; a missing text counts as an empty one.
-        separate: splits a text into documents.
-
-    Returns:
-        `column` -> the list of documents, which replaces the text in the row.
-    """
-    return {column: separate(row[column] or "")}
-
-
 def _renamed(rows: Rows, columns: Columns, has_documents: bool, has_summaries: bool) -> Rows:
     """The rows with the chosen columns under the names that `load` gives them.
 
@@ -404,8 +392,8 @@ def _renamed(rows: Rows, columns: Columns, has_documents: bool, has_summaries: b
 
     Args:
         columns: the chosen columns.
-        has_documents, has_summaries: whether the columns of documents and summaries have lists of texts. They are then
-            renamed to `documents` and `references`, otherwise to `document` and `summary`.
+        has_documents, has_summaries: whether the columns of documents and summaries have lists of texts, or will have
+            them. They are then renamed to `documents` and `references`, otherwise to `document` and `summary`.
     """
     names = {columns.document: DOCUMENTS_COLUMN if has_documents else "document"}
     if columns.summary is not None:
@@ -424,11 +412,31 @@ def _renamed(rows: Rows, columns: Columns, has_documents: bool, has_summaries: b
     return rows.rename_columns(changed)
 
 
-def _with_document(documents: list[list[str] | None]) -> dict[str, list]:
+def _with_text_and_list(
+    rows: Rows, convert: Callable[..., dict[str, list]], text: str, texts: str, settings: dict[str, Any] | None = None
+) -> Rows:
+    """The rows with two columns that `convert` makes: `text` has a text in each row, and `texts` a list of texts.
+
+    Args:
+        convert: takes the values of `texts` in a batch, and `settings` as further arguments.
+    """
+    features = None
+    if isinstance(rows, datasets.IterableDataset):
+        # A stream knows neither names nor types of the columns that `map` makes, unless it is told all types.
+        string = datasets.Value("string")
+        features = datasets.Features({**(rows.features or {}), text: string, texts: datasets.List(string)})
+    return rows.map(
+        convert, batched=True, batch_size=_BATCH_SIZE, input_columns=[texts], features=features, fn_kwargs=settings
+    )
+
+
+def _with_document(documents: list, separate: Callable[[str], list[str]] | None = None) -> dict[str, list]:
     """Remove blank documents, and join the documents of each row by blank lines.
 
     Args:
-        documents: for each row of a batch, the list of its documents, or None.
+        documents: for each row of a batch, the list of its documents, or None. With `separate`, the documents of a row
+            are one text, or None.
+        separate: splits a text into documents.
 
     Returns:
         The columns `documents`, with a list for each row, and `document`, with a text for each row.
@@ -436,6 +444,8 @@ def _with_document(documents: list[list[str] | None]) -> dict[str, list]:
     documents_of_rows = []
     joined_texts = []
     for texts in documents:
+        if separate is not None:
+            texts = separate(texts or "")
         documents_of_row = written_texts(texts)
         documents_of_rows.append(documents_of_row)
         joined_texts.append(DOCUMENT_SEPARATOR.join(documents_of_row))

@@ -13,8 +13,8 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers.dynamic_module_utils import get_relative_import_files
 
-from hf_summ import GdlfProcessor
-from hf_summ.data import fit_vocabulary
+from hf_summ import GdlfProcessor, HighlightTransformerProcessor
+from hf_summ.data import Corpus, fit_vocabulary
 from hf_summ.data.loading import load
 from hf_summ.training.arguments import DataArguments
 from hf_summ.training.model import Built, Lengths
@@ -82,6 +82,31 @@ def test_a_row_may_have_a_prefix(tiny_tokenizer, bare):
         single = {"document": [document], "summary": [rows[index]["summary"]]}
         expected = encode(single, processor, (24, 6), "")
         assert {name: values[index : index + 1] for name, values in encoded.items()} == expected
+
+
+@pytest.mark.parametrize("kind", ["bare", "tags", "phrases"])
+@pytest.mark.parametrize("source", ["document", "documents"])
+def test_rows_of_a_stream_are_prepared_like_others(tiny_tokenizer, tmp_path, kind, source):
+    examples = []
+    for row, prefix in zip(tiny.rows(5), ["title: ", None, "", "tldr: ", "title: "], strict=True):
+        document = row.pop("document")
+        pairs = [[word, "NN"] for word in document.split()]
+        row |= {"task": prefix, "phrases": {document[:3]: 1.5}, "word_tags": pairs}
+        examples.append({**row, "document": document} if source == "document" else {**row, "documents": [document]})
+    file = tiny.write_rows(tmp_path / "rows.jsonl", examples)
+    processor = tiny_tokenizer
+    if kind == "tags":
+        processor = GdlfProcessor(tiny_tokenizer, tags="pos")
+    elif kind == "phrases":
+        processor = HighlightTransformerProcessor(tiny_tokenizer)
+    built = Built(None, processor, Lengths(24, 6, 6))
+    data = DataArguments(source_prefix="say: ")
+    prepared = {}
+    for streaming in (False, True):
+        corpus = load(Corpus(train_file=file, prefix_column="task", streaming=streaming), str(tmp_path))
+        prepared[streaming] = prepare_splits(corpus, built, data, str(tmp_path), with_documents=False)["train"]
+    # a model gets all columns of a stream
+    assert list(prepared[True]) == prepared[False].remove_columns("summary").to_list()
 
 
 def test_prefixes_of_the_same_tokens_are_told(caplog, tmp_path):
