@@ -316,12 +316,13 @@ def test_rows_of_another_data_set_are_left_out(tmp_path):
     assert block["rows"][0]["measures"]["rouge1"]["published_difference"] is None
 
 
-def test_statistics_are_those_of_all_splits(tmp_path):
+@pytest.mark.parametrize("flags", [[], ["--streaming"]])
+def test_statistics_are_those_of_all_splits(tmp_path, flags):
     data = write_data(tmp_path / "news")
     measures = ["train_pairs", "validation_pairs", "test_pairs", "pairs", "document_words", "vocabulary"]
     rows = [{"row": "news", "published": [20, None, 7, 30, 400.5, None]}]
     table = write_table(tmp_path, kind="statistics", measures=measures, rows=rows)
-    (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path))["datasets"]
+    (block,) = run_table(table, "small", {"xsum": str(data)}, flags, str(tmp_path))["datasets"]
     # the rows of the three splits, as `write_data` makes them
     pairs = tiny.rows(24, seed=0) + tiny.rows(5, seed=1) + tiny.rows(7, seed=2)
     expected = corpus_statistics([row["document"] for row in pairs], [row["summary"] for row in pairs])

@@ -329,6 +329,15 @@ def tokens_of(job, source_length, target_length):
     return tokens
 
 
+def test_tokens_of_a_stream_are_not_counted(place):
+    system = planned(place, DC)
+    system.training.settings["streaming"] = True
+    leave_run(system.training, DC)
+    (outcome,) = outcomes_of(place, [system])
+    assert "tokens" not in outcome.facts
+    assert outcome.facts["seconds"] == 1.5
+
+
 def test_tokens_of_documents_that_were_shortened_or_are_gone_are_not_counted(place, monkeypatch):
     row = Row("short", config_overrides=TRANSFORMER, flags={"extract_share": 0.5})
     shortened = planned(place, row)

@@ -138,14 +138,16 @@ def _training_tokens(training: Job, epochs: float) -> int | None:
         epochs: the number of its epochs, which may be a fraction.
 
     Returns:
-        The number; None if the run shortened its documents, or if the training data can no longer be read.
+        The number; None if the run shortened its documents or read a stream, or if the training data can no longer be
+        read.
     """
     # This module imports the models, which only a finished training needs.
     from hf_summ.training.rows.preparing import encode
 
     settings = training.settings
-    if extracts(settings):
-        # The run encoded shortened documents, whose lengths are not known here.
+    if extracts(settings) or settings.get("streaming"):
+        # The run encoded shortened documents, whose lengths are not known here, or a stream, whose number of pairs is
+        # unknown.
         return None
     # The run's ledger has a record of the training step. `updates` of the record has all settings that determine the
     # weights, and `rows` is the number of pairs on which the run trained.

@@ -483,7 +483,8 @@ def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
         return Outcome(row, problem)
     workplace.announce(f"counting {row.row} on {dataset}")
     try:
-        corpus = read_corpus(dataset_settings(workplace, dataset))
+        # The number of rows of a stream is unknown.
+        corpus = read_corpus({**dataset_settings(workplace, dataset), "streaming": None})
         numbers: dict[str, float | None] = {}
         documents: list[str] = []
         summaries: list[str] = []
