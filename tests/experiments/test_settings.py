@@ -328,7 +328,7 @@ def test_data_of_the_hub_count_by_name_and_files_by_contents(tmp_path):
 
 def test_decoding_has_the_settings_that_concern_it(training):
     row = Row("DC", decoding={"num_beams": 7}, decoding_overrides={"window_size": 3})
-    of_training = training(bf16=True, trust_remote_code=True, max_predict_samples=4)
+    of_training = training(bf16=True, trust_remote_code=True, max_predict_samples=4, streaming=True)
     settings = decoding_settings(of_training, row, Path("run/output"))
     assert settings["num_beams"] == 7
     assert settings["config_overrides"] == {"window_size": 3}
@@ -336,7 +336,7 @@ def test_decoding_has_the_settings_that_concern_it(training):
     assert settings["do_predict"] is True
     assert settings.keys() >= {"bf16", "trust_remote_code", "seed", "test_file", "max_predict_samples"}
     training_only = {"train_file", "validation_file", "do_train", "max_steps", "tokenizer_name", "model_type"}
-    assert not settings.keys() & (training_only | {"output_dir"})
+    assert not settings.keys() & (training_only | {"output_dir", "streaming"})
     # all flags that are left are declared to affect decodings or data
     assert settings.keys() <= flags_of("decoding", "data") | {"config_overrides", "model_name_or_path", "do_predict"}
 

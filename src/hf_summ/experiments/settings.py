@@ -357,7 +357,8 @@ def decoding_settings(settings: Flags, row: Row, model: Path, **decoding_flags: 
         decoding_flags: further flags of this decoding.
     """
     decoding = _only(settings, flags_of("decoding"))
-    decoding |= Corpus.among(settings).only(["test"]).given()
+    # Only the rows of a training are a stream.
+    decoding |= Corpus.among({**settings, "streaming": None}).only(["test"]).given()
     decoding |= decoding_flags
     decoding |= row.decoding
     decoding["config_overrides"] = dict(row.decoding_overrides)
