@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from huggingface_hub import HfApi, ModelCard, RepoUrl
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertConfig, BertModel
 
 from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, Int8Config
 from hf_summ.checkpoints.pretrained_parts import read_pretrained_parts
+from hf_summ.models.checks import without_local_paths
 from tests.conftest import SENTENCES, first, run_python, save
-from tests.models.architectures import ARCHITECTURES, GDLF, build_with_processor
+from tests.models.architectures import ARCHITECTURES, COPY_TRANSFORMER_BERT, GDLF, build_with_processor
 
 # transformers reads the Hub's address at import, so whatever talks to the Hub of a test is a process of its own
 PUSH = """
@@ -125,3 +127,87 @@ print("RESULT", repr(again.config.bert_name).replace("'", '"'))
     environment = local_hub.environment(tmp_path / "home")
     assert run(program, environment=environment, folder=tmp_path) == ["bert"]
     assert all(b"secret" not in content for content in local_hub.files("org/model").values())
+
+
+@pytest.fixture
+def uploads(monkeypatch) -> dict[str, dict[str, bytes]]:
+    """The files that were uploaded to each repository, except the card. Nothing leaves this process."""
+    files_of_repository = {}
+
+    def create_commit(api, repo_id, operations, **_):
+        files = {}
+        for operation in operations:
+            if operation.path_in_repo != "README.md":
+                files[operation.path_in_repo] = Path(operation.path_or_fileobj).read_bytes()
+        files_of_repository[repo_id] = files
+
+    def create_repo(api, repo_id, **_):
+        return RepoUrl(f"https://huggingface.co/{repo_id}")
+
+    monkeypatch.setattr(HfApi, "create_repo", create_repo)
+    monkeypatch.setattr(HfApi, "create_commit", create_commit)
+    monkeypatch.setattr(ModelCard, "load", lambda *_, **__: ModelCard("---\nlicense: mit\n---\n"))
+    return files_of_repository
+
+
+def test_whole_sentences_are_published_with_their_code(tiny_tokenizer, tmp_path, uploads):
+    model, _ = build_with_processor(GDLF, tiny_tokenizer)
+    model.generation_config.whole_sentences = True
+    model.save_pretrained(tmp_path / "model", push_to_hub=True, repo_id="org/saved")
+    model.push_to_hub("org/pushed")
+    assert uploads["org/saved"] == uploads["org/pushed"]
+    assert {"generation_sentences.py", "text_sentences.py", "text_repairs.py"} < uploads["org/saved"].keys()
+    assert b"from .generation_sentences import" in uploads["org/saved"]["modeling_gdlf.py"]
+
+
+def test_weights_of_the_caller_are_published(tiny_tokenizer, tmp_path, uploads):
+    model, _ = build_with_processor(GDLF, tiny_tokenizer)
+    weights = {name: weight + 1 for name, weight in model.state_dict().items()}
+    model.save_pretrained(tmp_path / "model", state_dict=weights, push_to_hub=True, repo_id="org/model")
+    assert uploads["org/model"]["model.safetensors"] == (tmp_path / "model" / "model.safetensors").read_bytes()
+
+
+def test_8_bits_are_published_with_their_code(tiny_tokenizer, tmp_path, uploads):
+    model, _ = build_with_processor(GDLF, tiny_tokenizer)
+    model.config.quantization_config = Int8Config()
+    model.config.save_pretrained(str(tmp_path / "config"), push_to_hub=True, repo_id="org/saved")
+    model.config.push_to_hub("org/pushed")
+    assert uploads["org/saved"] == uploads["org/pushed"]
+    assert "quantization_int8.py" in uploads["org/saved"]
+
+
+@pytest.mark.parametrize("published", ["model", "config"])
+def test_no_upload_has_a_local_path(tiny_tokenizer, tmp_path, uploads, published):
+    bert = tmp_path / "secret" / "bert"
+    bert.mkdir(parents=True)
+    model, _ = build_with_processor(COPY_TRANSFORMER_BERT, tiny_tokenizer)
+    model.config.bert_name = str(bert)
+    component = model if published == "model" else model.config
+    component.save_pretrained(str(tmp_path / "saved"), push_to_hub=True, repo_id="org/saved")
+    component.push_to_hub("org/pushed")
+    assert uploads["org/saved"] == uploads["org/pushed"]
+    assert all(b"secret" not in content for content in uploads["org/saved"].values())
+    assert json.loads(uploads["org/saved"]["config.json"])["bert_name"] == "bert"
+    # the folder on this machine keeps the path
+    assert json.loads((tmp_path / "saved" / "config.json").read_text())["bert_name"] == str(bert)
+    assert model.config.bert_name == str(bert)
+
+
+# with an adapter of transformers, `save_pretrained` writes no config.json
+def test_adapters_are_uploaded_without_the_path_of_their_base(tmp_path):
+    base = tmp_path / "secret" / "base"
+    base.mkdir(parents=True)
+    file = tmp_path / "adapter_config.json"
+    text = json.dumps({"base_model_name_or_path": str(base), "r": 8})
+    file.write_text(text)
+    with without_local_paths(tmp_path):
+        assert json.loads(file.read_text()) == {"base_model_name_or_path": "base", "r": 8}
+    assert file.read_text() == text
+
+
+# accelerate's examples save in every process, of which one is the main process
+def test_other_processes_save_no_code(tiny_tokenizer, tmp_path):
+    model, _ = build_with_processor(GDLF, tiny_tokenizer)
+    model.generation_config.whole_sentences = True
+    model.save_pretrained(tmp_path, is_main_process=False)
+    assert not list(tmp_path.glob("*.py"))

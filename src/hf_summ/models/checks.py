@@ -6,10 +6,12 @@ For a fast command line, this module imports neither torch nor transformers.
 """
 
 import inspect
+import json
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Generator, Iterable, Mapping, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -210,6 +212,32 @@ def save_further_code(folder: str | Path, saved_class: type, needed: type | Func
     line = f"from .{needed_file.stem} import {needed.__name__}  # noqa: E402, F401 this checkpoint needs it\n"
     if line not in code:
         saved_file.write_text(f"{code}\n{line}", encoding="utf-8")
+
+
+@contextmanager
+def without_local_paths(folder: str | Path) -> Generator[None]:
+    """In this context, the settings in a checkpoint name local folders, such as a BERT's, without their paths.
+
+    Args:
+        folder: the folder of the checkpoint, which is uploaded in the context.
+    """
+    original_texts = {}
+    for file in ("config.json", "adapter_config.json"):
+        path = Path(folder, file)
+        if not path.exists():
+            continue
+        text = path.read_text(encoding="utf-8")
+        original_texts[path] = text
+        settings = json.loads(text)
+        for name, value in settings.items():
+            if isinstance(value, str) and value and Path(value).is_dir():
+                settings[name] = Path(value).resolve().name
+        path.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    try:
+        yield
+    finally:
+        for path, text in original_texts.items():
+            path.write_text(text, encoding="utf-8")
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, why: str = "") -> None:

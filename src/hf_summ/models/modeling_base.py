@@ -6,7 +6,6 @@ them.
 
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 
-from .checks import IGNORED_LABEL, class_to_save, save_further_code
+from .checks import IGNORED_LABEL, class_to_save, save_further_code, without_local_paths
 from .generation_mixin import SENTENCES_MODULE
 from .layers_transformer import is_symbolic
 
@@ -60,10 +59,11 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         model.hub_settings = hub_settings
         return loaded
 
-    def save_pretrained(self, save_directory, *args, state_dict=None, **kwargs):
+    def save_pretrained(self, save_directory, is_main_process=True, state_dict=None, **kwargs):
         """transformers' `save_pretrained`, which also works for a model sharded by FSDP2.
 
         Args:
+            is_main_process: whether this process saves the settings and the code.
             state_dict: all weights, as a training loop gathers them from shards; None for the model's weights.
         """
         if state_dict is not None:
@@ -75,12 +75,18 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         saved_class = class_to_save(actual_class)
         self.__class__ = saved_class
         try:
-            files = super().save_pretrained(save_directory, *args, state_dict=state_dict, **kwargs)
+            files = super().save_pretrained(save_directory, is_main_process, state_dict, **kwargs)
         finally:
             self.__class__ = actual_class
-        for function_or_class in self._further_code():
-            save_further_code(save_directory, saved_class, function_or_class)
+        if is_main_process:
+            self._save_further_code(save_directory)
         return files
+
+    def _save_further_code(self, folder) -> None:
+        """Add the code that this checkpoint needs, and that most do not need, to a folder with the saved model."""
+        saved_class = class_to_save(type(self))
+        for function_or_class in self._further_code():
+            save_further_code(folder, saved_class, function_or_class)
 
     def _further_code(self) -> list[type | FunctionType]:
         """A function or class from each module that this checkpoint needs, and that most checkpoints do not need."""
@@ -99,19 +105,12 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         module = import_module(SENTENCES_MODULE, __package__)
         return module.chosen_text(token_ids, text, tokenizer, special_tokens=False)
 
-    def push_to_hub(self, *args, **kwargs):
-        """transformers' `push_to_hub`; paths of local folders in the configuration, such as a BERT's, become names."""
-        settings = vars(self.config)
-        local_paths = {}
-        for name, value in settings.items():
-            if isinstance(value, str) and value and Path(value).is_dir():
-                local_paths[name] = value
-        for name, path in local_paths.items():
-            settings[name] = Path(path).resolve().name
-        try:
-            return super().push_to_hub(*args, **kwargs)
-        finally:
-            settings.update(local_paths)
+    def _upload_modified_files(self, working_dir, *args, **kwargs):
+        """transformers' upload of a saved model, with its further code and without local paths."""
+        # `save_pretrained(push_to_hub=True)` uploads before it returns
+        self._save_further_code(working_dir)
+        with without_local_paths(working_dir):
+            return super()._upload_modified_files(working_dir, *args, **kwargs)
 
     def post_init(self):
         super().post_init()
