@@ -4,6 +4,7 @@ A matrix becomes integers from -127 to 127, its levels, and a float32 scale for 
 the matrix.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -412,6 +413,16 @@ def _dequantized(levels: torch.Tensor, scale: torch.Tensor) -> nn.Parameter:
     """The matrix (R, C) of levels (R, C) and scales (R,), in the precision of the scales."""
     # `Int8Linear` may have changed the layout of the levels
     return nn.Parameter((levels * scale[:, None]).contiguous(), requires_grad=False)
+
+
+def dequantized_weights(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The weights of a saved model in 8 bits, by name, with float32 matrices in place of levels and scales."""
+    dequantized = dict(weights)
+    for name, levels in weights.items():
+        if levels.dtype == torch.int8:
+            scale = dequantized.pop(f"{name}_scale").float()
+            dequantized[name] = levels * scale[:, None]
+    return dequantized
 
 
 # a checkpoint saved with its code includes this file, possibly in addition to the installed package's

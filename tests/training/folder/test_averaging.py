@@ -1,10 +1,13 @@
 """The average of several checkpoints."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
+from hf_summ.models.quantization_int8 import Int8Config, quantize_weight
 from hf_summ.training.folder.averaging import average_checkpoints
 from tests.data.files import change_json
 from tests.training import tiny
@@ -55,6 +58,80 @@ def test_one_model_is_converted(run_folder, tmp_path):
     assert all(saved[name].equal(tensor.bfloat16()) for name, tensor in weights.items())
     with pytest.raises(ValueError, match="and a single model needs `dtype`"):
         average_checkpoints(model, tmp_path / "other")
+
+
+def loaded_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights of the model in a folder, as it loads in float32."""
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32)
+    return {name: weight.detach() for name, weight in model.named_parameters()}
+
+
+@pytest.fixture
+def folders_of_8_bits(run_folder) -> list[Path]:
+    """Two of the run's checkpoints in 8 bits. The rows of their matrices differ in size."""
+    folders = []
+    for step in (10, 20):
+        checkpoint = run_folder / f"checkpoint-{step}"
+        file = checkpoint / "model.safetensors"
+        weights = load_file(file)
+        for name, weight in weights.items():
+            if weight.ndim == 2:
+                weights[name] = weight * torch.linspace(1, step, len(weight))[:, None]
+        save_file(weights, file, {"format": "pt"})
+        folders.append(run_folder / f"int8-{step}")
+        average_checkpoints(checkpoint, folders[-1], dtype=torch.int8)
+    return folders
+
+
+@pytest.mark.parametrize("second_has_8_bits", [True, False])
+@pytest.mark.parametrize("dtype", [None, torch.float32])
+def test_8_bits_are_averaged_in_float32(run_folder, folders_of_8_bits, tmp_path, second_has_8_bits, dtype):
+    folders = list(folders_of_8_bits)
+    if not second_has_8_bits:
+        folders[1] = run_folder / "checkpoint-20"
+    average_checkpoints(folders, tmp_path / "mean", dtype=dtype)
+    first_weights, second_weights = loaded_weights(folders[0]), loaded_weights(folders[1])
+    # the type is that of the last folder
+    has_8_bits = second_has_8_bits and dtype is None
+    assert ("quantization_config" in tiny.read_json(tmp_path / "mean" / "config.json")) == has_8_bits
+    for name, mean in loaded_weights(tmp_path / "mean").items():
+        expected = (first_weights[name] + second_weights[name]) / 2
+        if has_8_bits and mean.ndim == 2:
+            levels, scale = quantize_weight(expected)
+            expected = levels * scale[:, None]
+        torch.testing.assert_close(mean, expected)
+
+
+def test_8_bits_stay_as_they_are(folders_of_8_bits, tmp_path):
+    folder = folders_of_8_bits[0]
+    average_checkpoints(folder, tmp_path / "again", dtype=torch.int8)
+    average_checkpoints([folder, folder], tmp_path / "mean")
+    average_checkpoints(folder, tmp_path / "float", dtype=torch.float32)
+    average_checkpoints(tmp_path / "float", tmp_path / "back", dtype=torch.int8)
+    for name in ("config.json", "model.safetensors"):
+        for copy in ("again", "mean", "back"):
+            assert (tmp_path / copy / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_model_that_computes_in_8_bits_is_converted(run_folder, tmp_path):
+    checkpoint = run_folder / "checkpoint-10"
+    config = Int8Config(least_weights=0)
+    AutoModelForSeq2SeqLM.from_pretrained(checkpoint, quantization_config=config).save_pretrained(tmp_path / "fast")
+    average_checkpoints([tmp_path / "fast", tmp_path / "fast"], tmp_path / "mean")
+    settings = tiny.read_json(tmp_path / "mean" / "config.json")["quantization_config"]
+    assert settings["least_weights"] == 0
+    assert settings["dequantize"] is False
+    average_checkpoints(tmp_path / "fast", tmp_path / "small", dtype=torch.int8)
+    assert tiny.read_json(tmp_path / "small" / "config.json")["quantization_config"]["dequantize"] is True
+    saved = (tmp_path / "fast" / "model.safetensors").read_bytes()
+    assert (tmp_path / "mean" / "model.safetensors").read_bytes() == saved
+    assert (tmp_path / "small" / "model.safetensors").read_bytes() == saved
+
+
+def test_weights_of_another_quantization(run_folder, tmp_path):
+    change_json(run_folder / "checkpoint-20" / "config.json", quantization_config={"quant_method": "gptq"})
+    with pytest.raises(ValueError, match="checkpoint-20 cannot be averaged: its weights are quantized by gptq"):
+        average_checkpoints([run_folder / "checkpoint-20", run_folder / "checkpoint-10"], tmp_path / "mean")
 
 
 # the metric, its value at each step, the value that the run took as the best one, and the best step

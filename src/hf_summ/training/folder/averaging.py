@@ -1,5 +1,6 @@
 """The mean of the weights of several checkpoints, as a model folder."""
 
+import json
 import logging
 import os
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, TrainerState
+from transformers.utils import CONFIG_NAME
 
 from hf_summ.checkpoints.folders import (
     INDEX,
@@ -20,10 +22,10 @@ from hf_summ.checkpoints.folders import (
     weight_files,
     weights_problem,
 )
-from hf_summ.common.files import check_new_folder, moved_into_place
+from hf_summ.common.files import check_new_folder, moved_into_place, write_atomically
 from hf_summ.evaluation.measures import falling_scores
 from hf_summ.models.checks import check_integer
-from hf_summ.models.quantization_int8 import Int8Config
+from hf_summ.models.quantization_int8 import INT8, Int8Config, dequantized_weights
 
 logger = logging.getLogger(__name__)
 
@@ -43,23 +45,23 @@ def average_checkpoints(
     """Write the mean of several checkpoints' weights, computed in float32, as a model folder.
 
     Config, processor and generation settings are copied from the last folder. The config keeps the dtype in which the
-    model computes, so a smaller file is not slower on a CPU.
+    model computes, so a smaller file is not slower on a CPU. Matrices with 8 bits are averaged in float32, too.
 
     Args:
         folders: several model folders, or the output folder of one run, or with `dtype` a single model to convert.
         output: the new model folder.
         last: in a run's output folder, average this number of its newest checkpoints.
         best: in a run's output folder, average this number of its best checkpoints by `metric_for_best_model`.
-        dtype: the type of the written weights, by default unchanged. With int8, matrices of the package's models have
-            8 bits and a scale for each row.
+        dtype: the type of the written weights, by default that of the last folder. With int8, matrices of the package's
+            models have 8 bits and a scale for each row.
 
     Returns:
         The folders that were averaged.
 
     Raises:
         ValueError: `last`, `best` and `dtype` do not say what to do with the folders, there are fewer checkpoints than
-            requested, `best` is given but a checkpoint has no evaluation, weights cannot be read or do not match,
-            `folders` is an empty list, or `output` is not empty.
+            requested, `best` is given but a checkpoint has no evaluation, weights cannot be read, are
+            quantized by another method or do not match, `folders` is an empty list, or `output` is not empty.
     """
     if isinstance(folders, str | os.PathLike):
         model_folders = [Path(folders)]
@@ -86,17 +88,50 @@ def average_checkpoints(
             raise ValueError(f"{folder} cannot be averaged: {problem}")
     output = Path(output)
     check_new_folder(output)
-    is_int8 = dtype is torch.int8
-    weights = _mean_weights(model_folders, torch.float32 if is_int8 else dtype)
     newest = model_folders[-1]
+    quantization = None
+    if dtype is None:
+        quantization = _int8_config(newest)
+    elif dtype is torch.int8:
+        quantization = Int8Config(dequantize=True)
+    mean_dtype = dtype if quantization is None else torch.float32
+    weights = _mean_weights(model_folders, mean_dtype)
     with moved_into_place(output) as unfinished:
         _copy_model_files(newest, unfinished)
         save_file(weights, unfinished / _weights_name(newest), {"format": "pt"})
-        if is_int8:
-            config = Int8Config(dequantize=True)
-            model = AutoModelForSeq2SeqLM.from_pretrained(unfinished, quantization_config=config)
+        if _int8_config(unfinished) is not None:
+            # the means are in floating point
+            _remove_quantization(unfinished / CONFIG_NAME)
+        if quantization is not None:
+            model = AutoModelForSeq2SeqLM.from_pretrained(unfinished, quantization_config=quantization)
             model.save_pretrained(unfinished)
     return [str(folder) for folder in model_folders]
+
+
+def _int8_config(folder: Path) -> Int8Config | None:
+    """The settings of the 8 bits in which a model folder has its matrices, or None for other weights.
+
+    Raises:
+        ValueError: the weights are quantized by another method, or in another layout.
+    """
+    path = folder / CONFIG_NAME
+    # an adapter has no such file
+    if not path.exists():
+        return None
+    settings = json.loads(path.read_text(encoding="utf-8")).get("quantization_config")
+    if settings is None:
+        return None
+    method = settings.get("quant_method")
+    if method != INT8:
+        raise ValueError(f"{folder} cannot be averaged: its weights are quantized by {method}")
+    return Int8Config.from_dict(settings)
+
+
+def _remove_quantization(config_file: Path) -> None:
+    """Remove the settings of a quantization from a config.json."""
+    settings = json.loads(config_file.read_text(encoding="utf-8"))
+    del settings["quantization_config"]
+    write_atomically(config_file, json.dumps(settings, indent=2, sort_keys=True) + "\n")
 
 
 def _weights_name(folder: Path) -> str:
@@ -253,9 +288,7 @@ def _mean_weights(folders: Sequence[Path], dtype: torch.dtype | None) -> dict[st
     # name of a weight -> its type, in the folder that was read last
     dtypes: dict[str, torch.dtype] = {}
     for folder in folders:
-        weights = {}
-        for file in weight_files(folder):
-            weights.update(load_file(file))
+        weights = _read_weights(folder)
         if not totals:
             totals = {name: torch.zeros_like(tensor, dtype=torch.float32) for name, tensor in weights.items()}
         shapes = _shapes(weights)
@@ -277,6 +310,16 @@ def _mean_weights(folders: Sequence[Path], dtype: torch.dtype | None) -> dict[st
         mean = totals[name] / len(folders)
         means[name] = mean.to(last_dtype if dtype is None else dtype)
     return means
+
+
+def _read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """The weights of a model folder, by name; matrices with 8 bits become float32."""
+    weights = {}
+    for file in weight_files(folder):
+        weights.update(load_file(file))
+    if _int8_config(folder) is None:
+        return weights
+    return dequantized_weights(weights)
 
 
 def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, list[int]]:
