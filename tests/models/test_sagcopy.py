@@ -259,6 +259,20 @@ def test_half_precision_has_no_nan(dtype):
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("is_mixed", [True, False])
+def test_centrality_sums_to_one_in_half_precision(is_mixed, attention):
+    # some tokens receive less attention than half precision can represent
+    model = SAGCOPY.model(centrality="indegree-3", centrality_damping=1.0, attn_implementation=attention).float()
+    model.model.encoder.layers[-1].self_attention.q_proj.weight.data.mul_(120)
+    if not is_mixed:
+        model.half()
+    with torch.autocast("cpu", torch.float16, enabled=is_mixed):
+        outputs = model.model.encoder(**SAGCOPY.inputs(length=60))
+    assert outputs.centrality.dtype == torch.float32
+    torch.testing.assert_close(outputs.centrality.sum(-1), torch.ones(3))
+
+
 def test_parts_of_the_loss():
     model = SAGCOPY.model(guidance_weight=3.0, label_smoothing=0.0)
     outputs = model(**SAGCOPY.inputs(), labels=SAGCOPY.labels())

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 from transformers import initialization as init
-from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.generic import maybe_autocast, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from .checks import IGNORED_LABEL
@@ -257,10 +257,13 @@ class GraphSelfAttention(SelfAttention):
         # `onnx_runtime` is the implementation for exported graphs
         is_eager = self.config._attn_implementation in ("eager", "onnx_runtime")
         if is_eager or needs_plain_operations(hidden_states):
+            # the weights have the precision of the values, and half precision would round small weights to zero
+            precise_values = values.to(_precise(values.dtype))
             context, weights = eager_attention_forward(
-                self, queries, keys, values, attention_mask, self.scaling, dropout
+                self, queries, keys, precise_values, attention_mask, self.scaling, dropout
             )
-            mean = weights.to(_precise(weights.dtype)).mean(1)
+            mean = weights.mean(1)
+            context, weights = context.to(values.dtype), weights.to(values.dtype)
         else:
             weights = None
             context, mean = attention_with_mean(queries, keys, values, attention_mask, self.scaling, dropout)
@@ -354,7 +357,11 @@ class SagCopyEncoder(SagCopyPreTrainedModel, CopyingEncoder):
             is_token = attention_mask
             if is_token is None:
                 is_token = torch.ones_like(mean_weights[:, 0])
-            centralities = centrality(mean_weights, is_token, self.config.centrality, self.config.centrality_damping)
+            # in half precision, small weights would become zero, and a token without attention would lose its score
+            with maybe_autocast(mean_weights.device.type, enabled=False):
+                centralities = centrality(
+                    mean_weights, is_token, self.config.centrality, self.config.centrality_damping
+                )
         return SagCopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids, centrality=centralities)
 
 
