@@ -54,6 +54,21 @@ def test_config_on_a_bert_that_does_not_fit_says_why(overrides, message):
         COPY_TRANSFORMER_BERT.config(**{**vocabulary, **overrides})
 
 
+CASES_OF_EMBEDDING_MODULES = [
+    ("modernbert", "needs a BERT with learned positions, but modernbert has none"),
+    ("roformer", "needs a BERT with learned positions, but roformer has none"),
+    ("mobilebert", "needs a BERT that embeds each word alone, but mobilebert also reads the next word"),
+]
+
+
+@pytest.mark.parametrize(("model_type", "message"), CASES_OF_EMBEDDING_MODULES)
+def test_embedding_module_that_no_decoder_can_use_is_refused(model_type, message):
+    bert_config = {**TINY_BERT, "model_type": model_type, "pad_token_id": 0}
+    config = COPY_TRANSFORMER.config(**{**ON_BERT, "bert_config": bert_config}, decoder_embedding="bert_module")
+    with pytest.raises(ValueError, match=f'{message}.*: set `decoder_embedding` to "bert"'):
+        CopyTransformerForConditionalGeneration(config)
+
+
 @pytest.mark.parametrize("key", ["bert_name", "masked_lm_name"])
 def test_pretrained_part_that_is_not_there_is_named(key, tmp_path):
     settings = {"encoder_type": "bert"} if key == "bert_name" else {"copy": False}

@@ -218,6 +218,22 @@ def bert_words(config: PreTrainedConfig) -> nn.Embedding:
     return nn.Embedding(config.vocab_size, width, config.pad_token_id)
 
 
+def check_embedding_module(bert_config: PreTrainedConfig) -> None:
+    """Raise a ValueError if the configuration tells that a decoder cannot use this BERT's embedding module.
+
+    `BertInputLayer` raises one for other BERTs without learned positions.
+    """
+    problem = None
+    # ModernBERT cannot be created without layers, so `BertInputLayer` would never see it
+    if getattr(bert_config, "rope_parameters", None) is not None:
+        problem = "needs a BERT with learned positions, but {} has none"
+    elif getattr(bert_config, "trigram_input", False):
+        problem = "needs a BERT that embeds each word alone, but {} also reads the next word, which is to be predicted"
+    if problem is not None:
+        reason = problem.format(bert_config.model_type)
+        raise ValueError(f'`decoder_embedding="bert_module"` {reason}: set `decoder_embedding` to "bert"')
+
+
 class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
     """CopyTransformer's encoder and decoder with a shared embedding: the trained one, or BERT's."""
 
@@ -230,6 +246,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
         self.encoder = CopyTransformerEncoder(config, encoder_words)
         self.decoder = CopyTransformerDecoder(config, self._decoder_words(config))
         if config.decoder_embedding == "bert_module":
+            check_embedding_module(config.bert_config)
             # only the embedding module of this BERT is used, so it needs no layers
             shallow: Any = copy.copy(config.bert_config)
             shallow.num_hidden_layers = 0
