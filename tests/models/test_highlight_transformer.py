@@ -139,6 +139,23 @@ def test_recorded_weights_are_those_that_were_used(highlighting):
     torch.testing.assert_close(weights[0], expected)
 
 
+def test_document_of_padding_alone_changes_no_other():
+    inputs, labels = HIGHLIGHT_TRANSFORMER.inputs(), HIGHLIGHT_TRANSFORMER.labels()
+    inputs["attention_mask"][2] = 0
+    labels[2] = -100
+    first_inputs = {name: value[:2] for name, value in inputs.items()}
+    for highlighting in ("weighted", "additive", "replacement"):
+        losses, gradients = [], []
+        for batch, targets in ((inputs, labels), (first_inputs, labels[:2])):
+            model = HIGHLIGHT_TRANSFORMER.model(highlighting=highlighting)
+            loss = model(**batch, labels=targets).loss
+            loss.backward()
+            losses.append(loss.item())
+            gradients.append([parameter.grad for parameter in model.parameters()])
+        assert losses[0] == pytest.approx(losses[1])
+        torch.testing.assert_close(gradients[0], gradients[1])
+
+
 def test_default_heads_and_layers_are_the_first():
     config = HIGHLIGHT_TRANSFORMER.config(lit_heads=None, lit_layers=None, num_heads=8, encoder_layers=5)
     assert (config.heads_that_highlight, config.layers_that_highlight) == ([0, 1], [0, 1])

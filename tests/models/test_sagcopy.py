@@ -242,6 +242,8 @@ def test_documents_of_one_token_and_of_padding_alone():
         labels = torch.tensor([[5, 2], [6, 2]])
         outputs = model(**inputs, labels=labels)
         assert outputs.centrality.tolist() == [[1, 0], [0, 0]]
+        # all copying is from the only token, and nothing can be copied from the empty document
+        assert outputs.loss_parts["guidance"].item() == pytest.approx(0, abs=1e-12)
         outputs.loss.backward()
         assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 

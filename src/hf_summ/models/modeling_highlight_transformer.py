@@ -220,7 +220,9 @@ class HighlightSelfAttention(SelfAttention):
         is_token = attention_mask
         if is_token is None:
             is_token = torch.ones_like(values[:, :1, None, :, 0])
-        uniform = is_token.to(values.dtype) / is_token.sum(-1, keepdim=True).to(values.dtype)
+        # a document without tokens must not divide by zero
+        tokens = is_token.sum(-1, keepdim=True).clamp(min=1)
+        uniform = is_token.to(values.dtype) / tokens.to(values.dtype)
         context = (uniform @ values).transpose(1, 2).expand(-1, length, -1, -1)
         if weights is None:
             return context, None

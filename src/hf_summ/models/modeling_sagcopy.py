@@ -77,6 +77,8 @@ def guidance_divergence(
 ) -> torch.Tensor:
     """The divergence KL(mean_t a_t ‖ p) of a document's mean copy distribution from the centrality (equation 18), (B,).
 
+    A document without tokens has no centrality, and a divergence of zero.
+
     Args:
         copy_attentions: (B, T, S), a; positions of the summary without a label do not count.
         labels: (B, T).
@@ -89,7 +91,8 @@ def guidance_divergence(
     tiny = torch.finfo(dtype).tiny
     log_mean = mean.clamp(min=tiny).log()
     log_centralities = centralities.to(dtype).clamp(min=tiny).log()
-    return (mean * (log_mean - log_centralities)).sum(-1)
+    divergence = (mean * (log_mean - log_centralities)).sum(-1)
+    return divergence.masked_fill(centralities.sum(-1) == 0, 0.0)
 
 
 class _ChunkSettings(NamedTuple):
