@@ -131,6 +131,27 @@ def test_guided_model_over_two_processes(settings, tmp_path):
     assert divergences("whole") == pytest.approx(expected, rel=1e-3, abs=1e-5)
 
 
+@pytest.mark.thorough
+def test_two_processes_resume_within_an_epoch_in_every_order(settings, tmp_path):
+    # 24 rows are 6 updates of an epoch, so the second epoch is interrupted
+    path = settings(
+        train_tokens_per_batch=None, per_device_train_batch_size=2, max_steps=11, save_strategy="steps", save_steps=8
+    )
+    strategies = ("random", "group_by_length", "batch_rebalance")
+    commands = []
+    for strategy in strategies:
+        command = [path, "--train_sampling_strategy", strategy]
+        checkpoint = str(tmp_path / strategy / "checkpoint-8")
+        commands.append([*command, "--output_dir", str(tmp_path / strategy)])
+        resumed_folder = str(tmp_path / f"{strategy}_resumed")
+        commands.append([*command, "--output_dir", resumed_folder, "--resume_from_checkpoint", checkpoint])
+    launch(commands, "two_processes.py")
+    for strategy in strategies:
+        expected = tiny.history(tmp_path / strategy, "loss", "grad_norm")
+        assert len(expected) == 11
+        assert tiny.history(tmp_path / f"{strategy}_resumed", "loss", "grad_norm") == expected, strategy
+
+
 CASES_OF_FLAGS = [
     (["--deepspeed", "zero3.json"], r"DeepSpeed is not supported: train with DDP \(`accelerate launch`\) or FSDP2"),
     (["--fsdp", "--fsdp_config", '{"version": 1}'], "FSDP version 1 is not supported: use version 2"),

@@ -8,11 +8,12 @@ from typing import Any, cast
 import datasets
 import numpy as np
 import torch
+from accelerate.data_loader import DataLoaderShard
 from accelerate.utils import gather_object
 from torch import nn
 from torch.utils.data import DataLoader
 from transformers import GenerationConfig, Seq2SeqTrainer
-from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
+from transformers.trainer_utils import EvalLoopOutput, EvalPrediction, RemoveColumnsCollator
 
 from hf_summ.checkpoints.adapters import base_model, takes
 from hf_summ.data.columns import PREFIX_COLUMN, reference_texts, source_column
@@ -20,11 +21,13 @@ from hf_summ.evaluation import perplexity
 from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.generation_sentences import candidates_of
 from hf_summ.models.modeling_sagcopy import guidance_divergence
+from hf_summ.runtimes.any_model import input_names
 from hf_summ.runtimes.documents import ends_of
 from hf_summ.runtimes.long_documents import joined_text
 from hf_summ.runtimes.pipeline import choice_settings
 from hf_summ.runtimes.settings import clear_aliases
-from hf_summ.training.rows.batches import BatchOrder
+from hf_summ.training.arguments import SummarizationTrainingArguments
+from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, rounded_up, token_lengths
 
 # variance above which a latent variable is active (Burda et al. 2016, section 5)
 _ACTIVE_VARIANCE = 0.01
@@ -67,8 +70,66 @@ class RowwiseTrainer(Seq2SeqTrainer):
             copying is guided. The list is empty if all values are missing.
     """
 
+    args: SummarizationTrainingArguments
     row_values: Sequence[dict[str, float]] = ()
     _is_prepared = False
+
+    def get_eval_dataloader(self, eval_dataset: str | datasets.Dataset | None = None) -> DataLoader:
+        """The evaluation batches, of rows of similar length.
+
+        Args:
+            eval_dataset: the rows, or the name of one of the trainer's data sets for evaluation. By default, it is the
+                trainer's only data set for evaluation.
+        """
+        if eval_dataset is None:
+            dataset = self.eval_dataset
+        elif isinstance(eval_dataset, str):
+            dataset = self.eval_dataset[eval_dataset]
+        else:
+            dataset = eval_dataset
+        sources, targets = self._padded_lengths(dataset)
+        if self.args.eval_tokens_per_batch is None:
+            batches = pack_examples(sources, self.args.eval_batch_size)
+        else:
+            batches = pack_tokens(sources, targets, self.args.eval_tokens_per_batch, seed=self.args.seed)
+        order = BatchOrder(batches, None, self.accelerator.num_processes, self.accelerator.process_index)
+        return self._loader(dataset, order)
+
+    def get_test_dataloader(self, test_dataset: datasets.Dataset) -> DataLoader:
+        """The batches of a test data set, which are made as for evaluation."""
+        return self.get_eval_dataloader(test_dataset)
+
+    def _loader(self, dataset: datasets.Dataset, order: BatchOrder) -> DataLoader:
+        """A loader of this process's batches, without columns that the model does not take."""
+        args = self.args
+        collator = self.data_collator
+        if args.remove_unused_columns:
+            # a model whose `forward` names no `input_ids` cannot be trained here
+            names = input_names(self.model) or ()
+            columns = [*names, *self.label_names]
+            collator = RemoveColumnsCollator(collator, columns)
+        # `accelerator.prepare` would distribute the batches over processes a second time
+        loader = DataLoaderShard(
+            dataset,
+            device=self.accelerator.device,
+            batch_sampler=order,
+            collate_fn=collator,
+            num_workers=args.dataloader_num_workers,
+            pin_memory=args.dataloader_pin_memory,
+            persistent_workers=args.dataloader_persistent_workers,
+            prefetch_factor=args.dataloader_prefetch_factor,
+        )
+        return cast(DataLoader, loader)
+
+    def _padded_lengths(self, dataset: datasets.Dataset) -> tuple[np.ndarray, np.ndarray]:
+        """The source length and the target length of every row, (N,) each for N rows, as the collator pads them."""
+        multiple = getattr(self.data_collator, "pad_to_multiple_of", None) or 1
+        sources = token_lengths(dataset, "input_ids")
+        targets = token_lengths(dataset, "labels")
+        if getattr(self.data_collator, "pad_to_max_length", False):
+            sources[:] = self.data_collator.max_source_length
+            targets[:] = self.data_collator.max_target_length
+        return rounded_up(sources, multiple), rounded_up(targets, multiple)
 
     def evaluation_loop(
         self,

@@ -7,7 +7,7 @@ A model that copies may write words that its vocabulary lacks. Rewards compare t
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -59,7 +59,7 @@ def sampled_loss(
     """
     labels = inputs["labels"]
     processor = trainer.processing_class
-    samples = trainer.args.reward_samples
+    samples = cast(int, trainer.args.reward_samples)
     target_lengths = (labels != IGNORED_LABEL).sum(1)
     if divisor is None:
         divisor = target_lengths.sum()

@@ -4,17 +4,15 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import datasets
-import numpy as np
 import torch
-from accelerate.data_loader import DataLoaderShard
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Sampler
 from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
+from transformers.trainer_pt_utils import LengthGroupedSampler
+from transformers.trainer_utils import EvalLoopOutput
 
 from hf_summ.checkpoints.adapters import base_model, is_adapted, save_settings, takes
 from hf_summ.checkpoints.folders import best_checkpoint
@@ -23,7 +21,6 @@ from hf_summ.common.processes import TERMINATED
 from hf_summ.common.records import finite
 from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.layers_copying import smoothed_cross_entropy
-from hf_summ.runtimes.any_model import input_names
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.checks import parse_learning_rates
 from hf_summ.training.loop.callbacks import BrightnessCallback, NonFiniteCallback, ResumableEarlyStopping, RunProgress
@@ -38,7 +35,7 @@ from hf_summ.training.loop.shared_weights import (
 )
 from hf_summ.training.optimization import build_schedule, parameter_groups
 from hf_summ.training.results.privacy import PRIVATE, uploads_without
-from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, rounded_up, token_lengths
+from hf_summ.training.rows.batches import BatchOrder, SeededLengthSampler, pack_tokens
 
 
 def _token_loss(outputs, labels: torch.Tensor, num_items_in_batch=None, smoothing: float = 0.0) -> torch.Tensor:
@@ -71,7 +68,6 @@ class SummarizationTrainer(RowwiseTrainer):
         reward: computes the rewards of sampled summaries; by default their English ROUGE.
     """
 
-    args: SummarizationTrainingArguments
     reward: Reward = staticmethod(rouge_rewards)
 
     def __init__(self, model: PreTrainedModel, args: SummarizationTrainingArguments, **kwargs):
@@ -83,6 +79,7 @@ class SummarizationTrainer(RowwiseTrainer):
             # and divide its batches, which fails if they differ in length
             accelerator_config = args.accelerator_config
             accelerator_config.dispatch_batches = bool(accelerator_config.dispatch_batches)
+        self._train_sampler: Sampler | None = None
         # transformers replaces the config's value during training
         self._use_cache = getattr(model.config, "use_cache", args.use_cache)
         super().__init__(model, args, **kwargs)
@@ -180,75 +177,30 @@ class SummarizationTrainer(RowwiseTrainer):
             return super().get_train_dataloader()
         sources, targets = self._padded_lengths(self.train_dataset)
         batches = pack_tokens(sources, targets, args.train_tokens_per_batch, seed=args.seed)
-        seed = args.seed if args.data_seed is None else args.data_seed
         processes, process = self.accelerator.num_processes, self.accelerator.process_index
-        order = BatchOrder(batches, seed, processes, process, args.gradient_accumulation_steps)
+        order = BatchOrder(batches, self._order_seed, processes, process, args.gradient_accumulation_steps)
         examples = len(self.train_dataset) * processes * args.gradient_accumulation_steps
         self._examples_per_update = max(1, round(examples / len(order.batches)))
         return self._loader(self.train_dataset, order)
 
-    def get_eval_dataloader(self, eval_dataset: str | datasets.Dataset | None = None) -> DataLoader:
-        """The evaluation batches, of rows of similar length.
+    def _get_train_sampler(self, *args) -> Sampler | None:
+        """The order of the training rows, which for `group_by_length` depends only on the seed and the epoch."""
+        sampler = super()._get_train_sampler(*args)
+        if isinstance(sampler, LengthGroupedSampler):
+            sampler = SeededLengthSampler(sampler.batch_size, sampler.lengths, self._order_seed)
+        self._train_sampler = sampler
+        return sampler
 
-        Args:
-            eval_dataset: the rows, or the name of one of the trainer's data sets for evaluation. By default, it is the
-                trainer's only data set for evaluation.
-        """
-        if eval_dataset is None:
-            dataset = self.eval_dataset
-        elif isinstance(eval_dataset, str):
-            dataset = self.eval_dataset[eval_dataset]
-        else:
-            dataset = eval_dataset
-        sources, targets = self._padded_lengths(dataset)
-        if self.args.eval_tokens_per_batch is None:
-            batches = pack_examples(sources, self.args.eval_batch_size)
-        else:
-            batches = pack_tokens(sources, targets, self.args.eval_tokens_per_batch, seed=self.args.seed)
-        order = BatchOrder(batches, None, self.accelerator.num_processes, self.accelerator.process_index)
-        return self._loader(dataset, order)
-
-    def get_test_dataloader(self, test_dataset: datasets.Dataset) -> DataLoader:
-        """The batches of a test data set, which are made as for evaluation."""
-        return self.get_eval_dataloader(test_dataset)
-
-    def _loader(self, dataset: datasets.Dataset, order: BatchOrder) -> DataLoader:
-        """A loader of this process's batches, without columns that the model does not take."""
-        args = self.args
-        collator = self.data_collator
-        if args.remove_unused_columns:
-            # a model whose `forward` names no `input_ids` cannot be trained here
-            names = input_names(self.model) or ()
-            columns = [*names, *self.label_names]
-            collator = RemoveColumnsCollator(collator, columns)
-        # `accelerator.prepare` would distribute the batches over processes a second time
-        loader = DataLoaderShard(
-            dataset,
-            device=self.accelerator.device,
-            batch_sampler=order,
-            collate_fn=collator,
-            num_workers=args.dataloader_num_workers,
-            pin_memory=args.dataloader_pin_memory,
-            persistent_workers=args.dataloader_persistent_workers,
-            prefetch_factor=args.dataloader_prefetch_factor,
-        )
-        return cast(DataLoader, loader)
+    @property
+    def _order_seed(self) -> int:
+        """The seed of the order of the training rows."""
+        return self.args.seed if self.args.data_seed is None else self.args.data_seed
 
     def get_total_train_batch_size(self, args) -> int:
         """The number of examples in an update, or the mean number if batches are measured in tokens."""
         if args.train_tokens_per_batch is None:
             return super().get_total_train_batch_size(args)
         return self._examples_per_update
-
-    def _padded_lengths(self, dataset: datasets.Dataset) -> tuple[np.ndarray, np.ndarray]:
-        """The source length and the target length of every row, (N,) each for N rows, as the collator pads them."""
-        multiple = getattr(self.data_collator, "pad_to_multiple_of", None) or 1
-        sources = token_lengths(dataset, "input_ids")
-        targets = token_lengths(dataset, "labels")
-        if getattr(self.data_collator, "pad_to_max_length", False):
-            sources[:] = self.data_collator.max_source_length
-            targets[:] = self.data_collator.max_target_length
-        return rounded_up(sources, multiple), rounded_up(targets, multiple)
 
     # loss
 
@@ -435,6 +387,9 @@ class SummarizationTrainer(RowwiseTrainer):
             return
         # the end of a pass through a stream is known only when the next one begins
         self.state.epoch = max(self.state.epoch or 0, epoch)
+        # if one of several processes resumes within an epoch, accelerate does not tell the sampler which epoch it is
+        if hasattr(self._train_sampler, "set_epoch"):
+            self._train_sampler.set_epoch(epoch)
         super()._run_epoch(*args, epoch=epoch, **kwargs)
         # transformers may load the best weights next. A schedule-free optimizer puts its averages into the model now,
         # because later it would change the loaded weights.

@@ -1,11 +1,13 @@
-"""Batches measured in tokens, equal for any number of processes."""
+"""Batches measured in tokens, equal for any number of processes, and orders that depend on the seed and the epoch."""
 
 from collections.abc import Iterator, Sequence
 
 import datasets
 import numpy as np
 import pyarrow.compute as pc
+import torch
 from torch.utils.data import Sampler
+from transformers.trainer_pt_utils import LengthGroupedSampler
 
 # sources whose lengths differ by less are ordered by target length, which keeps the padding of both sides small
 _SOURCE_BUCKET = 16
@@ -121,6 +123,31 @@ class BatchOrder(Sampler[list[int]]):
         # processes take turns
         for index in order[self.process_index :: self.num_processes].tolist():
             yield self.batches[index]
+
+
+class SeededLengthSampler(LengthGroupedSampler):
+    """Rows in random order, with rows of similar length side by side, in a different order for each epoch.
+
+    transformers' sampler draws from the global generator. Its order differs between processes, and after resuming.
+
+    Args:
+        batch_size: the number of rows in an update.
+        lengths: the length of each row.
+        seed: the seed of the orders.
+    """
+
+    def __init__(self, batch_size: int, lengths: list[int], seed: int):
+        super().__init__(batch_size, lengths=lengths, generator=torch.Generator())
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of an epoch, which depends only on the seed and the epoch."""
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        self.generator.manual_seed(self.seed + self.epoch)
+        return super().__iter__()
 
 
 def even_out(batches: Sequence[list[int]], multiple: int) -> list[list[int]]:
