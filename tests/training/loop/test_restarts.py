@@ -1,6 +1,7 @@
 """Training that begins again: the order of each epoch, and a smaller batch after memory was exhausted."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ def make(processor, tmp_path):
 
     def build(**settings):
         torch.manual_seed(0)
-        return tiny.trainer(tiny.gdlf(processor), processor, rows, tmp_path, **settings)
+        return tiny.trainer(tiny.gdlf(processor, label_smoothing=0.0), processor, rows, tmp_path, **settings)
 
     return build
 
@@ -56,3 +57,29 @@ def test_two_processes_share_the_rows_of_each_epoch(make):
             shard.set_epoch(epoch)
             batches += shard
         assert sorted(itertools.chain(*batches)) == list(range(16))
+
+
+# the batch after which memory is exhausted
+@pytest.mark.parametrize("failing_batch", [1, 2, 3])
+def test_run_with_a_smaller_batch_logs_as_a_new_one(make, monkeypatch, failing_batch):
+    settings = {"schedule": "cosine", "num_train_epochs": 1, "max_steps": -1}
+    trainer = make(**settings, per_device_train_batch_size=4, auto_find_batch_size=True)
+    training_step = trainer.training_step
+    batches = []
+
+    def exhaust_once(*args):
+        loss = training_step(*args)
+        batches.append(loss)
+        if len(batches) == failing_batch:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+        return loss
+
+    monkeypatch.setattr(trainer, "training_step", exhaust_once)
+    trainer.train()
+    entries = trainer.state.log_history[:-1]
+    # 16 rows in batches of 3
+    assert len(entries) == 6
+    for step, entry in enumerate(entries):
+        assert entry["learning_rate"] == pytest.approx(0.01 * (1 + math.cos(math.pi * step / 6)) / 2)
+        # without label smoothing, the loss is the nll
+        assert entry["nll"] == pytest.approx(entry["loss"], rel=1e-5)

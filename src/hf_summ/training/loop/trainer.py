@@ -152,6 +152,8 @@ class SummarizationTrainer(RowwiseTrainer):
         if self.lr_scheduler is None and args.schedule is not None:
             d_model = getattr(self.model.config, "d_model", None) or self.model.config.hidden_size
             self.lr_scheduler = build_schedule(optimizer, args, num_training_steps, d_model)
+            # the schedule depends on the length of the run, so transformers has to remove it before training again
+            self._created_lr_scheduler = True
         return super().create_scheduler(num_training_steps, optimizer)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm=None):
@@ -308,10 +310,6 @@ class SummarizationTrainer(RowwiseTrainer):
         Raises:
             SystemExit: SIGTERM arrived, and `enable_jit_checkpoint` has saved a checkpoint.
         """
-        self._components = {}
-        if self.args.schedule is not None:
-            # the schedule depends on the length of the run, so the schedule of an earlier call cannot be used
-            self.lr_scheduler = None
         # transformers prepares the model for training
         self._is_prepared = True
         with uploads_without(PRIVATE):
@@ -361,9 +359,11 @@ class SummarizationTrainer(RowwiseTrainer):
     ) -> tuple[int, int]:
         """Set the state of the run, and return the numbers of trained epochs, and of trained batches of the next one.
 
-        transformers forgets the best checkpoint of a run whose folder was moved. It also does not know how long a
+        Training may begin again within `train`, with a smaller batch, if memory was exhausted. transformers forgets the
+        best checkpoint of a run whose folder was moved. It also does not know how long a
         stream is, and would take all trained batches for those of one pass.
         """
+        self._components = {}
         epochs, batches = super()._init_training_state(
             max_steps, num_update_steps_per_epoch, num_train_epochs, resume_from_checkpoint, trial
         )
