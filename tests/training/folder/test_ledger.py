@@ -55,6 +55,20 @@ def test_results_belong_to_their_rows_and_settings(tmp_path, settings, data, is_
     assert ledger.is_finished("eval", command) == is_finished
 
 
+def test_entries_that_earlier_versions_did_not_record_are_not_compared(tmp_path):
+    ledger = Ledger(tmp_path)
+    later = {"content of the validation data": "a", "max_eval_samples": None}
+    command = {**RUN, "updates": RUN["updates"] | later}
+    ledger.begin(["train"], RUN)
+    assert ledger.changed_updates(command) == []
+    ledger.begin(["train"], command)
+    other_rows = {**RUN, "updates": RUN["updates"] | {"content of the validation data": "b", "max_eval_samples": 3}}
+    assert ledger.changed_updates(other_rows) == [
+        "content of the validation data a, now b",
+        "max_eval_samples not set, now 3",
+    ]
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

@@ -293,6 +293,30 @@ def test_weights_of_the_start_belong_to_a_run(settings, tmp_path, out, tiny_toke
 
 
 @pytest.mark.thorough
+def test_validation_data_that_choose_the_weights_belong_to_a_run(settings, tmp_path, out):
+    saving = {"save_strategy": "steps", "save_steps": 1, "eval_strategy": "steps", "eval_steps": 1, "max_steps": 1}
+    command = [settings(**saving, do_eval=True, load_best_model_at_end=True, predict_with_generate=False)]
+    other_rows = ["--validation_file", str(tmp_path / "train.jsonl")]
+    fewer_rows = ["--max_eval_samples", "3"]
+    main(command)
+    with pytest.raises(ValueError, match=r"settings \(content of the validation data \w{16}, now \w{16}\): give"):
+        main([*command, *other_rows])
+    with pytest.raises(ValueError, match=r"settings \(max_eval_samples not set, now 3\): give another"):
+        main([*command, *fewer_rows])
+    # earlier versions did not record the validation data there
+    record = out / "run.yaml"
+    steps = yaml.safe_load(record.read_text(encoding="utf-8"))
+    del steps["train"]["updates"]["content of the validation data"]
+    del steps["train"]["updates"]["max_eval_samples"]
+    record.write_text(yaml.safe_dump(steps), encoding="utf-8")
+    assert main([*command, *other_rows])["eval_samples"] == 24
+    # the last weights are kept, whatever their scores
+    last = [*command, "--no_load_best_model_at_end", "--output_dir", str(out.with_name("last"))]
+    main(last)
+    assert main([*last, *fewer_rows])["eval_samples"] == 3
+
+
+@pytest.mark.thorough
 def test_weights_of_parts_and_of_an_adapters_base_belong_to_a_run(settings, tmp_path, bert_folder, tiny_tokenizer):
     parts = tmp_path / "parts"
     shutil.copytree(bert_folder, parts)

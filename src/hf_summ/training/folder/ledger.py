@@ -24,6 +24,10 @@ _SPLITS = {"eval": "validation", "predict": "test"}
 _OF_STEPS = {"do_eval", "do_predict", "license"}
 # the entry of `updates` with a hash of the weights with which training begins
 STARTING_WEIGHTS = "content of the starting weights"
+# the entry of `updates` with hashes of the validation data, if scores on it choose the weights
+VALIDATION = "content of the validation data"
+# entries of `updates` that earlier versions did not record
+_LATER_ENTRIES = (STARTING_WEIGHTS, VALIDATION, "max_eval_samples")
 # keys that the description of a step must have in run.yaml
 _REQUIRED = {"settings", "data", "updates"}
 
@@ -138,12 +142,13 @@ class Ledger:
     def changed_updates(self, description: Description) -> list[str]:
         """What determines the trained weights and differs from the folder's training run, for messages.
 
-        Earlier versions recorded no hash of the starting weights. The weights of their runs are not compared.
+        Entries that earlier versions did not record are not compared with their runs.
         """
         earlier_updates = self.steps["train"]["updates"]
         updates = dict(description["updates"])
-        if STARTING_WEIGHTS not in earlier_updates:
-            updates.pop(STARTING_WEIGHTS, None)
+        for name in _LATER_ENTRIES:
+            if name not in earlier_updates:
+                updates.pop(name, None)
         return changed(earlier_updates, updates)
 
     def begin(self, steps: Sequence[str], description: Description) -> None:

@@ -20,7 +20,7 @@ from hf_summ.common.hashes import content_hash, hash_of_values
 from hf_summ.common.records import shown
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, SummarizationTrainingArguments, flags_of
-from hf_summ.training.folder.ledger import STARTING_WEIGHTS, Description, Ledger, SplitOrigin
+from hf_summ.training.folder.ledger import STARTING_WEIGHTS, VALIDATION, Description, Ledger, SplitOrigin
 from hf_summ.training.model import Built
 from hf_summ.training.rows.extraction import Extraction
 from hf_summ.training.rows.preparing import processor_fingerprint
@@ -75,7 +75,7 @@ def describe(
         "command": command_line(argv, arguments.training.world_size),
         "versions": library_versions(),
         "data": data,
-        "updates": _updates(arguments, data.get("train", {}), built),
+        "updates": _updates(arguments, data, built),
         "settings": settings,
     }
     # YAML has no enumerations and no paths, so JSON turns them into strings
@@ -109,11 +109,11 @@ def _split_origin(corpus: Corpus, split: str, rows: datasets.Dataset, extraction
     return origin
 
 
-def _updates(arguments: RunArguments, origin: SplitOrigin, built: Built) -> dict[str, object]:
+def _updates(arguments: RunArguments, data: Mapping[str, SplitOrigin], built: Built) -> dict[str, object]:
     """All that determines a run's weights, by name: settings, the values of the model's config, data and processor.
 
     Args:
-        origin: where the rows of the training split come from; empty if the run does not train.
+        data: where the rows of each split come from that the run reads.
         built: the model, the processor and the lengths of texts.
     """
     training = arguments.training
@@ -131,12 +131,11 @@ def _updates(arguments: RunArguments, origin: SplitOrigin, built: Built) -> dict
     updates = {name: settings[name] for name in sorted(counted)}
     updates["gradient_accumulation_steps × processes"] = training.gradient_accumulation_steps * training.world_size
     updates.update(_flat(built.model.config.to_dict(), "config_overrides "))
-    hashes = list(origin.get("files", {}).values())
-    if "fingerprint" in origin:
-        hashes.append(origin["fingerprint"])
-    if "extraction" in origin:
-        hashes.append(origin["extraction"])
-    updates["content of the training data"] = " ".join(hashes)
+    updates["content of the training data"] = _content(data.get("train", {}))
+    if training.load_best_model_at_end:
+        # scores on the validation data choose the weights, and may end the run early
+        updates[VALIDATION] = _content(data.get("validation", {}))
+        updates["max_eval_samples"] = arguments.data.max_eval_samples
     starting_weights = _starting_weights(arguments, built)
     if starting_weights:
         updates[STARTING_WEIGHTS] = hash_of_values(starting_weights)[:16]
@@ -144,6 +143,16 @@ def _updates(arguments: RunArguments, origin: SplitOrigin, built: Built) -> dict
     updates["max_target_length"] = built.lengths.target
     updates["processor"] = processor_fingerprint(built.processor)[:16]
     return updates
+
+
+def _content(origin: SplitOrigin) -> str:
+    """The hashes of a split's rows and of the extractive stage that shortened them; empty if the split is not read."""
+    hashes = list(origin.get("files", {}).values())
+    if "fingerprint" in origin:
+        hashes.append(origin["fingerprint"])
+    if "extraction" in origin:
+        hashes.append(origin["extraction"])
+    return " ".join(hashes)
 
 
 def _starting_weights(arguments: RunArguments, built: Built) -> list[str]:
