@@ -158,6 +158,28 @@ def test_checkpoint_that_is_named_is_gone_back_to(settings, out, caplog):
         main([*back, "--output_dir", str(out.with_name("third")), "--seed", "7"])
 
 
+CASES_OF_INCOMPLETE_CHECKPOINTS = [
+    # --save_only_model leaves such a checkpoint
+    ({"trainer_state.json": "{}"}, "it has no scheduler.pt, and no state of the optimizer"),
+    # a killed run leaves such checkpoints
+    ({"scheduler.pt": ""}, "it has no complete trainer_state.json"),
+    ({"scheduler.pt": "", "trainer_state.json": "{"}, "it has no complete trainer_state.json"),
+]
+
+
+@pytest.mark.parametrize(("files", "problem"), CASES_OF_INCOMPLETE_CHECKPOINTS)
+def test_named_checkpoint_must_have_all_that_training_resumes_from(settings, tmp_path, files, problem):
+    folder = tmp_path / "checkpoint-2"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    way_out = "to start a new run from its weights, give it as --model_name_or_path"
+    message = f"^--resume_from_checkpoint {folder}: {problem}: {way_out}$"
+    with pytest.raises(ValueError, match=message):
+        tiny.check([settings(resume_from_checkpoint=str(folder))])
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.thorough
 def test_loss_that_is_not_finite_ends_the_run(settings, out):
     path = settings(**SAVING)

@@ -31,6 +31,8 @@ _LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
 NO_CHECKPOINT = "no"
 # keys of a config that are no settings: libraries set them, or training changes them
 _NOT_SETTINGS = set(BOOKKEEPING) | {"dtype", "epochs_trained", "_attn_implementation_internal"}
+# the state of the schedule in a checkpoint
+_SCHEDULER = "scheduler.pt"
 # endings of the names of files with weights
 _WEIGHT_SUFFIXES = (".safetensors", ".bin")
 
@@ -251,7 +253,7 @@ def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
         The folder of a checkpoint, `NO_CHECKPOINT` to start over, or None to resume from the run's last checkpoint.
 
     Raises:
-        ValueError: there is no such folder.
+        ValueError: there is no such folder, or training cannot resume from it.
     """
     named = training.resume_from_checkpoint
     if named is None or named.lower() in ("true", "yes"):
@@ -261,6 +263,12 @@ def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
     if not Path(named).is_dir():
         # transformers would raise an error too, but only after the corpus is prepared
         raise ValueError(f"--resume_from_checkpoint {named}: no such folder")
+    problem = _resuming_problem(Path(named))
+    if problem is not None:
+        raise ValueError(
+            f"--resume_from_checkpoint {named}: {problem}: to start a new run from its weights, give it as "
+            "--model_name_or_path"
+        )
     return named
 
 
@@ -289,23 +297,31 @@ def _check_same(ledger: Ledger, description: Description) -> None:
 def last_complete_checkpoint(folder: str | os.PathLike) -> str | None:
     """The path of the newest `checkpoint-<step>` from which training can resume, or None if there is none.
 
-    transformers would take the newest checkpoint, even one from which training cannot resume. There are two such kinds:
-
-    - A run that was killed while it saved has left an incomplete checkpoint. Its trainer_state.json, which is written
-      last, is missing or ends early.
-    - A checkpoint of --save_only_model has no state of the optimizer and of the scheduler. transformers would silently
-      train on with a new optimizer.
+    transformers would take the newest checkpoint, even one from which training cannot resume.
 
     Args:
         folder: the output folder of the run.
     """
     for _, checkpoint in reversed(checkpoint_folders(folder)):
-        try:
-            json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        # The states of optimizer and scheduler are saved together. The scheduler's file is looked up, because it always
-        # has this name, while the optimizer's state has another name if it is sharded.
-        if (checkpoint / "scheduler.pt").exists():
+        if _resuming_problem(checkpoint) is None:
             return str(checkpoint)
+    return None
+
+
+def _resuming_problem(checkpoint: Path) -> str | None:
+    """Why training cannot resume from a checkpoint, or None if it can. There are two kinds of such checkpoints.
+
+    - A run that was killed while it saved has left an incomplete checkpoint. Its trainer_state.json, which is written
+      last, is missing or ends early.
+    - A checkpoint of --save_only_model has no state of the optimizer and of the scheduler. transformers would silently
+      train on with a new optimizer.
+    """
+    try:
+        json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return f"it has no complete {STATE}"
+    # The states of optimizer and scheduler are saved together. The scheduler's file is looked up, because it always
+    # has this name, while the optimizer's state has another name if it is sharded.
+    if not (checkpoint / _SCHEDULER).exists():
+        return f"it has no {_SCHEDULER}, and no state of the optimizer"
     return None
