@@ -13,6 +13,7 @@ from hf_summ.cli import main
 from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.runtimes import OnnxSummarizer
 from hf_summ.runtimes.folders import find
+from hf_summ.runtimes.settings import UnsupportedSetting
 from tests.conftest import run_python, save
 from tests.data.files import change_json
 from tests.models.architectures import TINY_BERT, build_with_processor
@@ -147,6 +148,19 @@ def test_what_the_search_lacks_is_named(checkpoint):
         onnx_summarizer(DOCUMENTS, num_beams=2, num_return_sequences=3)
     with pytest.raises(ValueError, match="`num_beams` is 0, but must be an integer of at least 1"):
         onnx_summarizer(DOCUMENTS, num_beams=0)
+
+
+def test_what_the_search_lacks_is_named_in_the_parameters_of_the_task_too(tmp_path):
+    folder = shutil.copytree(bundled_model(), tmp_path / "model")
+    # the first two are no settings of `generate()`, and the third has no effect
+    task = {"prefix": "", "unknown": 3, "guidance_scale": 1, "num_beams": 2}
+    change_json(folder / "config.json", task_specific_params={"summarization": task})
+    assert OnnxSummarizer(folder).search_settings()["num_beams"] == 2
+    for name, value in (("suppress_tokens", [5]), ("encoder_no_repeat_ngram_size", 2), ("sequence_bias", [[[5], 1.0]])):
+        change_json(folder / "config.json", task_specific_params={"summarization": {**task, name: value}})
+        with pytest.raises(UnsupportedSetting, match=f"^`{name}` is .*, which ONNX Runtime's search lacks"):
+            OnnxSummarizer(folder)
+        assert OnnxSummarizer(folder, **{name: None}).search_settings()["num_beams"] == 2
 
 
 def test_a_search_ends_when_its_time_is_over(checkpoint):

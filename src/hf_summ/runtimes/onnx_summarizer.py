@@ -46,6 +46,7 @@ from hf_summ.runtimes.onnx_search import (
     search,
 )
 from hf_summ.runtimes.settings import (
+    LACKING,
     SETTINGS,
     SUPPORTED,
     UnsupportedSetting,
@@ -154,7 +155,7 @@ class OnnxSummarizer(DocumentSummarizer):
         self.batch_size = batch_size
         self._seed = seed
         self._preprocess, generate_settings, self._postprocess = self._sanitize_parameters(**settings)
-        task_settings = clear_aliases(self._task_settings([*SETTINGS, *SUPPORTED]))
+        task_settings = clear_aliases(self._task_settings([*SETTINGS, *SUPPORTED, *LACKING]))
         self._settings = {**task_settings, **clear_aliases(generate_settings)}
         # raises an error for wrong settings
         self.search_settings()

@@ -155,6 +155,25 @@ _NEUTRAL = {
     "epsilon_cutoff": 0,
     "eta_cutoff": 0,
 }
+# settings of transformers that change summaries and that this search lacks
+LACKING = frozenset(
+    {
+        *_NEUTRAL,
+        "begin_suppress_tokens",
+        "constraints",
+        "dola_layers",
+        "exponential_decay_length_penalty",
+        "force_words_ids",
+        "min_p",
+        "penalty_alpha",
+        "renormalize_logits",
+        "sequence_bias",
+        "stop_strings",
+        "suppress_tokens",
+        "top_h",
+        "watermarking_config",
+    }
+)
 # settings without effect on the texts of a search
 _NO_EFFECT = {
     "use_cache",
