@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, pipeline
 
-from hf_summ.checkpoints.adapters import Adapter, UnusableAdapterError, save_settings
+from hf_summ.checkpoints.adapters import Adapter, AutoModelForSummarization, UnusableAdapterError, save_settings
 from hf_summ.checkpoints.loading import ModelArguments
 from hf_summ.cli import main as hf_summ
+from hf_summ.pretrained import load_pipeline
+from hf_summ.runtimes.folders import model_identity
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.run import main
 from tests.conftest import run_python, save
-from tests.data.files import read_rows
+from tests.data.files import change_json, read_rows
 from tests.training import tiny
 
 LORA = ["--lora_r", "2", "--lora_dropout", "0.1", "--learning_rate", "0.5"]
@@ -187,6 +190,29 @@ CASES_OF_WRONG_FLAGS = [
 def test_settings_that_cannot_work_are_refused(command, capsys, flags, message):
     assert run_recipe(command("gdlf", *flags)) == 2
     assert re.search(message, capsys.readouterr().err.splitlines()[-1])
+
+
+def test_an_adapter_names_its_local_base_by_the_whole_path(command, tmp_path, bases, capsys, monkeypatch):
+    base = Path(bases["gdlf"])
+    monkeypatch.chdir(base.parent)
+    adapted = tiny.build(command(base.name, "--lora_r", "2")).model
+    assert adapted.active_peft_config.base_model_name_or_path == str(base)
+    folder = tmp_path / "adapter"
+    adapted.save_pretrained(folder)
+    change_json(folder / "adapter_config.json", base_model_name_or_path=base.name)
+    # training goes on with an adapter that names its base from here
+    further = tiny.build(command(str(folder))).model
+    assert further.active_peft_config.base_model_name_or_path == str(base)
+    assert run_recipe(command(str(folder), "--push_to_hub")) == 2
+    assert f"--push_to_hub: an adapter of the local folder {base}" in capsys.readouterr().err
+
+    monkeypatch.chdir(tmp_path)
+    message = f"{folder}: its adapter_config.json names the base {base.name}, which is no folder"
+    assert run_recipe(command(str(folder), folder="other")) == 2
+    assert message in capsys.readouterr().err
+    for load in (AutoModelForSummarization.from_pretrained, load_pipeline, partial(model_identity, revision=None)):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            load(str(folder))
 
 
 def test_settings_of_an_adapted_model_are_restored(bases, tmp_path):

@@ -34,7 +34,7 @@ from hf_summ.common.lazy import import_extra
 from hf_summ.common.messages import one_line
 from hf_summ.models.modeling_base import hub_settings_of
 from hf_summ.runtimes.any_model import input_names
-from hf_summ.runtimes.folders import load_exported
+from hf_summ.runtimes.folders import load_exported, naming_base
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -224,6 +224,17 @@ def find_adapter(arguments: ModelArguments, local_files_only: bool = False) -> A
     return Adapter(arguments, base_arguments)
 
 
+def record_base(model: Any) -> None:
+    """Let an adapter name its base by its whole path if this is a folder, as it is loaded from other folders too.
+
+    Args:
+        model: a model of PEFT.
+    """
+    config = model.active_peft_config
+    if Path(config.base_model_name_or_path).is_dir():
+        config.base_model_name_or_path = str(Path(config.base_model_name_or_path).resolve())
+
+
 def is_adapted(model: object) -> bool:
     """Whether the model has an adapter; if so, only the adapter's weights are trained and saved."""
     return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
@@ -363,7 +374,8 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         """
         kwargs["revision"] = adapter.base.model_revision
         kwargs["output_loading_info"] = True
-        model, loaded = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
+        with naming_base(adapter.name):
+            model, loaded = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
         processor = None
         if adapter.with_tokenizer is adapter.start:
             processor = adapter.load_processor(model.config)

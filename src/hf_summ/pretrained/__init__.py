@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.messages import check_choice
 from hf_summ.common.processes import threads_for
-from hf_summ.runtimes.folders import ONNX, RUNTIME_FILE
+from hf_summ.runtimes.folders import ONNX, RUNTIME_FILE, naming_base
 from hf_summ.runtimes.settings import UnsupportedSetting, needs_pytorch
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def load_pipeline(model: "str | PreTrainedModel", **settings) -> "SummarizationP
         torch.set_num_threads(threads)
     # The signature in transformers lists its tasks, of which this is none any more.
     untyped_pipeline: Any = pipeline
-    return untyped_pipeline("summarization", model=model, **settings)
+    with naming_base(model if isinstance(model, str) else None):
+        return untyped_pipeline("summarization", model=model, **settings)
 
 
 def summarizer(

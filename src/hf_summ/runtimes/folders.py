@@ -1,12 +1,15 @@
 """Writing and loading folders that contain the ONNX graphs of a model instead of its weights."""
 
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.files import moved_into_place, shared_name, write_atomically
 from hf_summ.common.hashes import content_hash
+from hf_summ.common.messages import one_line
 from hf_summ.runtimes.any_model import source_positions, target_positions
 
 if TYPE_CHECKING:
@@ -352,4 +355,33 @@ def _base_identity(adapter_file: Path) -> _Json:
     base = adapter.get("base_model_name_or_path")
     if not base:
         return {}
-    return {"base": model_identity(base, adapter.get("revision"))}
+    with naming_base(str(adapter_file.parent)):
+        return {"base": model_identity(base, adapter.get("revision"))}
+
+
+@contextmanager
+def naming_base(name: str | None) -> Generator[None]:
+    """A context that replaces the error for an adapter's base that is neither a folder nor on the Hub.
+
+    A ValueError that names the adapter, its base and the file to correct takes the place of the OSError, which may name
+    none of them. Other errors pass, and so do those for a checkpoint that is not an adapter's folder.
+
+    Args:
+        name: the name of a checkpoint, if it has one.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        folder = Path(name or "")
+        file = folder / _ADAPTER_FILE
+        # the recipe has already made a ValueError of the OSError
+        is_missing = isinstance(error, OSError) or isinstance(error.__cause__, OSError)
+        if name is None or not is_missing or not file.is_file() or (folder / "config.json").is_file():
+            raise
+        base = read_json(file).get("base_model_name_or_path")
+        if not base or Path(base).exists():
+            raise
+        raise ValueError(
+            f"{name}: its {_ADAPTER_FILE} names the base {base}, which is no folder and cannot be loaded from the Hub; "
+            f"if the base has moved, correct its path there ({one_line(error)})"
+        ) from error

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_summ.checkpoints.adapters import Adapter, find_adapter, import_peft
+from hf_summ.checkpoints.adapters import Adapter, find_adapter, import_peft, is_adapted, record_base
 from hf_summ.checkpoints.loading import ModelArguments, Processor, load_config, load_processor
 from hf_summ.checkpoints.overrides import override_item
 from hf_summ.common.messages import nearest
@@ -16,6 +16,7 @@ from hf_summ.models.text_processing_base import CASED
 from hf_summ.models.text_processing_gdlf import load_tagger
 from hf_summ.pretrained import model_folder
 from hf_summ.runtimes.any_model import prefix_of, source_positions, target_positions, task_parameters
+from hf_summ.runtimes.folders import naming_base
 from hf_summ.runtimes.settings import SETTINGS
 from hf_summ.training.arguments import DataArguments, GenerationArguments, LoraArguments
 from hf_summ.training.base_model import build_base_model
@@ -74,7 +75,8 @@ def build(
     _check_lora(lora, start, adapter)
     # the arguments that name the model without its adapter
     base = start if adapter is None else adapter.base
-    config = load_config(base)
+    with naming_base(start.model_name_or_path):
+        config = load_config(base)
     if is_trainable and (adapter is not None or lora.lora_r is not None):
         _check_adapted_config(config, base)
     if adapter is None:
@@ -109,6 +111,8 @@ def build(
         model = adapter.load(model, is_trainable)
     elif lora.lora_r is not None:
         model = add_lora(model, lora)
+    if is_adapted(model):
+        record_base(model)
     return Built(model, processor, lengths)
 
 

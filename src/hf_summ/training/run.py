@@ -146,6 +146,8 @@ def _set_up(arguments: RunArguments, argv: Sequence[str]) -> _Setup:
         corpus = choose_splits(corpus, data, training)
     set_seed(training.seed)
     built = build(start, arguments.lora, data, arguments.generation, training.do_train)
+    if training.push_to_hub:
+        _check_base_is_shared(built.model)
     if training.do_train:
         check_optimization(built.model, training)
     extraction = load_extraction(data, start, built.processor, corpus)
@@ -430,13 +432,6 @@ def _check_steps(arguments: RunArguments) -> None:
         raise ValueError("nothing to do: give --do_train, --do_eval or --do_predict")
     if (training.do_train or training.do_predict) and not training.has_output_dir:
         raise ValueError("training and prediction need --output_dir, a folder for the model and the results")
-    base = arguments.model.model_name_or_path
-    has_local_base = base is not None and Path(base).exists()
-    if training.push_to_hub and arguments.lora.lora_r is not None and has_local_base:
-        raise ValueError(
-            f"--push_to_hub: an adapter of the local folder {base} cannot be loaded elsewhere: push that model first, "
-            "and give its name on the Hub as --model_name_or_path"
-        )
     if arguments.corpus.streaming:
         for name in ("train_tokens_per_batch", "min_coverage", "extract_share", "extract_tokens"):
             if getattr(training, name, None) or getattr(arguments.data, name, None):
@@ -447,6 +442,18 @@ def _check_steps(arguments: RunArguments) -> None:
     if training.do_train:
         # this raises the ValueError for a checkpoint that does not exist
         named_checkpoint(training)
+
+
+def _check_base_is_shared(model: Any) -> None:
+    """Raise a ValueError if the model is an adapter of a local folder, which other machines do not have."""
+    if not is_adapted(model):
+        return
+    base = model.active_peft_config.base_model_name_or_path
+    if Path(base).exists():
+        raise ValueError(
+            f"--push_to_hub: an adapter of the local folder {base} cannot be loaded elsewhere: push that model first, "
+            "and train an adapter of it by its name on the Hub"
+        )
 
 
 def end_processes() -> None:
