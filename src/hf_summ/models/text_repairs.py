@@ -1,4 +1,4 @@
-"""Repairs of texts whose sentences shall stand alone: words that line ends split, and acronyms.
+"""The sentences of a text, and repairs so that each can stand alone: of split words, typesetting and acronyms.
 
 In a text with "generative adversarial networks (GANs)", the later sentence "We train GANs." becomes "We train
 generative adversarial networks (GANs)."
@@ -6,6 +6,8 @@ generative adversarial networks (GANs)."
 
 import re
 
+# the largest number of characters that are read, as no abstract is longer
+_MAX_READ = 20_000
 # a word or compound that was split after a hyphen, as in "implemen- tation", but not "pre- and post-war"
 _SPLIT_WORD = re.compile(
     r"(?P<hyphen>-?)\b(?P<first>[^\W_]+)-(?: +| *\n *)(?!(?:and|or|to|versus|vs|as|nor|through|than|but)\s)"
@@ -36,6 +38,49 @@ _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s+)$")
 # a word that takes "an"
 _VOWEL = re.compile(r"(?!eu|one\b|ubi|uni|us|ut)[aeiou]", re.I)
 
+# a citation, as in "(Lopez et al., 2009)", "[3, 4]" and "~\cite{a}"
+_CITATION = re.compile(
+    r"\s+\([^()]{0,200}(?:\bet al\b|[A-Z][^()]{0,200}\b(?:19|20)\d\d[a-z]?(?=[);]))[^()]{0,200}\)"
+    # a number in brackets, but not in "the results of [1]", and not the interval [0, 1]
+    r"|(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bfrom)(?<!\band)(?<!\bwith)\s+\[[1-9]\d*(?:\s?[,;–-]\s?\d+)*\]"
+    r"|(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bfrom)(?<!\band)(?<!\bwith)[\s~]+\\cite\w*\{[^{}]{0,200}\}"
+)
+# emphasis in LaTeX: \emph{word} and {\em word}
+_EMPHASIS = re.compile(r"\\(?:emph|textit|textbf|textsc|text)\{([^{}]*)\}|\{\\(?:em|it|bf|sc)\s+([^{}]*)\}")
+_LABELS = (
+    r"Abstract|Background|Objectives?|Aims?|Purpose|Motivation|Introduction|Methods?|Methodology|Results?|Findings"
+)
+# the label of a part of a structured abstract, such as "BACKGROUND:" or "Methods."
+_LABEL = re.compile(
+    rf"^(?:{_LABELS}|Conclusions?|Discussion|Summary|Significance|Contributions?)(?:\s*[:.—–]\s*|\s+-\s+)", re.I
+)
+
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+# how a sentence ends
+_MARKS = (".", "!", "?", "。", "！", "？", '."', ".”", ".'", ".)")
+# the space between two sentences, or the place after a Chinese or Japanese mark
+_ENDS = re.compile(r"(?<=[\w)\]$}'\"”’%*+>][.!?])\s+(?=[A-Z\\$\"“(])|(?<=[。！？])")
+# the end of the sentence before, and the first letter of a sentence
+_FIRST_LETTER = re.compile(r"(?:^|[.!?]\s+|\n\s*\n)\w")
+# a text that ends with an abbreviation, or with an initial
+_ABBREVIATION = re.compile(
+    r"\b(?:e\.g|i\.e|i\.i\.d|w\.r\.t|a\.k\.a|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)\.$"
+)
+_INITIAL = re.compile(r"\b[A-Z]\.$")
+# words that begin a sentence, and follow no initial
+_FIRST_WORD = re.compile(
+    r"(?:We|The|This|These|It|Our|In|For|To|By|On|At|As|If|When|Using|Here|However|Moreover|Furthermore|Finally|Thus)\b"
+)
+
+
+def repaired_text(text: str) -> str:
+    """The beginning of a text, with words joined that line ends split, and in lower case if it is in capitals."""
+    text = text.strip()[:_MAX_READ]
+    if text.isupper():
+        # the words of the patterns are in lower case
+        text = _FIRST_LETTER.sub(lambda match: match.group().upper(), text.lower())
+    return with_whole_words(text)
+
 
 def with_whole_words(text: str) -> str:
     """A text in which words are joined that a hyphen and a line end, or a space in its place, split."""
@@ -57,6 +102,54 @@ def with_whole_words(text: str) -> str:
         return f"{hyphen}{word}"
 
     return _SPLIT_WORD.sub(joined, text)
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text, without traces of typesetting: labels, citations, emphasis.
+
+    A paragraph without a mark at its end is taken for a heading and left out, unless it is the last paragraph.
+    """
+    paragraphs = _PARAGRAPHS.split(text)
+    texts = [paragraph for paragraph in paragraphs[:-1] if paragraph.rstrip().endswith(_MARKS)]
+    texts.append(paragraphs[-1])
+    sentences = []
+    for paragraph in texts:
+        for sentence in _split(" ".join(paragraph.split())):
+            plain = _CITATION.sub("", sentence)
+            plain = _EMPHASIS.sub(r"\1\2", plain)
+            plain = _LABEL.sub("", plain)
+            if plain.strip(" .,;:-–—"):
+                sentences.append(finished(plain))
+    return sentences
+
+
+def _split(paragraph: str) -> list[str]:
+    """Split a paragraph into its sentences. The period of an abbreviation or an initial does not end a sentence."""
+    sentences: list[str] = []
+    ending = ""
+    for part in _ENDS.split(paragraph):
+        continues_initial = _INITIAL.search(ending) and not _FIRST_WORD.match(part)
+        if sentences and (continues_initial or _ABBREVIATION.search(ending)):
+            sentences[-1] = f"{sentences[-1]} {part}"
+        else:
+            sentences.append(part)
+        ending = part[-10:]
+    return sentences
+
+
+def finished(text: str) -> str:
+    """A text that begins with a capital and ends with a mark, by adding them where they lack."""
+    text = capitalized(text.rstrip(" ,;:-–—"))
+    if text.endswith(_MARKS):
+        return text
+    return f"{text}."
+
+
+def capitalized(text: str) -> str:
+    """A text whose first letter is a capital, unless the second one is, as in "iPhone"."""
+    if text[1:2].isupper():
+        return text
+    return text[:1].upper() + text[1:]
 
 
 def long_forms_of(text: str) -> dict[str, str]:

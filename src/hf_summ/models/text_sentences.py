@@ -13,7 +13,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 
-from .text_repairs import long_forms_of, with_long_forms, with_whole_words
+from .text_repairs import capitalized, finished, long_forms_of, repaired_text, sentences_of, with_long_forms
 
 # the least and the largest number of words of a candidate, and the largest one of a pair
 _MIN_WORDS, _MAX_WORDS = 6, 50
@@ -24,45 +24,10 @@ _MAX_CHARACTERS = 1000
 _MIN_WORDS_LEFT = 14
 # the largest number of candidates that a model scores
 _MAX_CANDIDATES = 64
-# the largest number of characters that are read, as no abstract is longer
-_MAX_READ = 20_000
 # how much each reason of `reasons_of` counts for or against a candidate, learned from choices of blind readers
 MERITS = (3.64, -0.24, -0.41, -0.51)
 
 _PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript|perspective)"
-_CITATION = re.compile(
-    r"\s+\([^()]{0,200}(?:\bet al\b|[A-Z][^()]{0,200}\b(?:19|20)\d\d[a-z]?(?=[);]))[^()]{0,200}\)"
-    # a number in brackets, but not in "the results of [1]", and not the interval [0, 1]
-    r"|(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bfrom)(?<!\band)(?<!\bwith)\s+\[[1-9]\d*(?:\s?[,;–-]\s?\d+)*\]"
-    r"|(?<!\bof)(?<!\bin)(?<!\bby)(?<!\bto)(?<!\bfrom)(?<!\band)(?<!\bwith)[\s~]+\\cite\w*\{[^{}]{0,200}\}"
-)
-# emphasis in LaTeX: \emph{word} and {\em word}
-_EMPHASIS = re.compile(r"\\(?:emph|textit|textbf|textsc|text)\{([^{}]*)\}|\{\\(?:em|it|bf|sc)\s+([^{}]*)\}")
-_LABELS = (
-    r"Abstract|Background|Objectives?|Aims?|Purpose|Motivation|Introduction|Methods?|Methodology|Results?|Findings"
-)
-# the label of a part of a structured abstract, such as "BACKGROUND:" or "Methods."
-_LABEL = re.compile(
-    rf"^(?:{_LABELS}|Conclusions?|Discussion|Summary|Significance|Contributions?)(?:\s*[:.—–]\s*|\s+-\s+)", re.I
-)
-
-_PARAGRAPHS = re.compile(r"\n\s*\n")
-# how a sentence ends
-_MARKS = (".", "!", "?", "。", "！", "？", '."', ".”", ".'", ".)")
-# the space between two sentences, or the place after a Chinese or Japanese mark
-_ENDS = re.compile(r"(?<=[\w)\]$}'\"”’%*+>][.!?])\s+(?=[A-Z\\$\"“(])|(?<=[。！？])")
-# the end of the sentence before, and the first letter of a sentence
-_FIRST_LETTER = re.compile(r"(?:^|[.!?]\s+|\n\s*\n)\w")
-# a text that ends with an abbreviation, or with an initial
-_ABBREVIATION = re.compile(
-    r"\b(?:e\.g|i\.e|i\.i\.d|w\.r\.t|a\.k\.a|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)\.$"
-)
-_INITIAL = re.compile(r"\b[A-Z]\.$")
-# words that begin a sentence, and follow no initial
-_FIRST_WORD = re.compile(
-    r"(?:We|The|This|These|It|Our|In|For|To|By|On|At|As|If|When|Using|Here|However|Moreover|Furthermore|Finally|Thus)\b"
-)
-
 # adverbs that connect a sentence with the sentence before
 _ADVERBS = (
     r"However|Here|Hence|Thus|Therefore|Specifically|(?:More )?(?:precisely|specifically|importantly|generally)"
@@ -254,8 +219,8 @@ def sentence_candidates(text: str, fits: Callable[[str], bool] = _has_few_words)
         text: the document.
         fits: whether a sentence is short enough. Acronyms are spelled out only in sentences that fit.
     """
-    text = _readable(text)
-    sentences = _sentences(text) or [_finished(text)]
+    text = repaired_text(text)
+    sentences = sentences_of(text) or [finished(text)]
     forms = [_closed_forms(sentence) for sentence in sentences]
     candidates = list(chain.from_iterable(forms))
     self_contained = [candidate for candidate in candidates if not _LEANING.match(candidate)]
@@ -305,7 +270,7 @@ def _closed_forms(sentence: str) -> list[str]:
     """A sentence and its shorter forms that have a suitable length and leave no bracket or formula open."""
     forms = []
     for form in _forms(sentence):
-        candidate = _finished(form)
+        candidate = finished(form)
         words = len(candidate.split())
         if _MIN_WORDS <= words <= _MAX_WORDS and _is_closed(candidate):
             forms.append(candidate)
@@ -360,51 +325,9 @@ def _pair(first: str, second: str, are_neighbors: bool) -> str | None:
     return f"{beginning}, and {subject} {predicate}"
 
 
-def _readable(text: str) -> str:
-    """The beginning of a text, with words joined that line ends split, and in lower case if it is in capitals."""
-    text = text.strip()[:_MAX_READ]
-    if text.isupper():
-        # the words of the patterns are in lower case
-        text = _FIRST_LETTER.sub(lambda match: match.group().upper(), text.lower())
-    return with_whole_words(text)
-
-
-def _sentences(text: str) -> list[str]:
-    """The sentences of a text, without traces of typesetting: labels, citations, emphasis.
-
-    A paragraph without a mark at its end is taken for a heading and left out, unless it is the last paragraph.
-    """
-    paragraphs = _PARAGRAPHS.split(text)
-    texts = [paragraph for paragraph in paragraphs[:-1] if paragraph.rstrip().endswith(_MARKS)]
-    texts.append(paragraphs[-1])
-    sentences = []
-    for paragraph in texts:
-        for sentence in _split(" ".join(paragraph.split())):
-            plain = _CITATION.sub("", sentence)
-            plain = _EMPHASIS.sub(r"\1\2", plain)
-            plain = _LABEL.sub("", plain)
-            if plain.strip(" .,;:-–—"):
-                sentences.append(_finished(plain))
-    return sentences
-
-
-def _split(paragraph: str) -> list[str]:
-    """Split a paragraph into its sentences. The period of an abbreviation or an initial does not end a sentence."""
-    sentences: list[str] = []
-    ending = ""
-    for part in _ENDS.split(paragraph):
-        continues_initial = _INITIAL.search(ending) and not _FIRST_WORD.match(part)
-        if sentences and (continues_initial or _ABBREVIATION.search(ending)):
-            sentences[-1] = f"{sentences[-1]} {part}"
-        else:
-            sentences.append(part)
-        ending = part[-10:]
-    return sentences
-
-
 def _forms(sentence: str) -> Iterator[str]:
     """A sentence without words that refer to the sentence before, and its shorter forms; some may be equal."""
-    sentence = _CONCLUSION.sub(r"\1 ", _capitalized(_OPENING.sub("", sentence)))
+    sentence = _CONCLUSION.sub(r"\1 ", capitalized(_OPENING.sub("", sentence)))
     purpose = _LAST_PURPOSE.search(sentence)
     if purpose is not None:
         before = sentence[: purpose.start()]
@@ -440,7 +363,7 @@ def _with_main_clause(sentence: str) -> Iterator[str]:
         commas.append(_MAIN_CLAUSE.search(sentence))
     for comma in commas:
         if comma is not None and not _CONDITION.search(sentence, 0, comma.start()):
-            yield _capitalized(sentence[comma.end() :])
+            yield capitalized(sentence[comma.end() :])
 
 
 def _without_last_clauses(sentence: str) -> Iterator[str]:
@@ -459,21 +382,6 @@ def _without_last_clauses(sentence: str) -> Iterator[str]:
         clauses = re.split(r"\bthat\b", form[start:])
         if _VERB.search(clauses[-1]):
             yield form
-
-
-def _finished(text: str) -> str:
-    """A text that begins with a capital and ends with a mark, by adding them where they lack."""
-    text = _capitalized(text.rstrip(" ,;:-–—"))
-    if text.endswith(_MARKS):
-        return text
-    return f"{text}."
-
-
-def _capitalized(text: str) -> str:
-    """A text whose first letter is a capital, unless the second one is, as in "iPhone"."""
-    if text[1:2].isupper():
-        return text
-    return text[:1].upper() + text[1:]
 
 
 def _is_closed(text: str) -> bool:
