@@ -181,6 +181,14 @@ SPLIT_WORDS = {
     "We find multi-\nple ranks. There are multiple ones.": "We find multiple ranks.",
     "We find key-\nvalue ranks. Key-value maps are old.": "We find key-value ranks.",
     "WE FIND IMPLEMEN-\nTATIONS OF RANKS.": "We find implementations of ranks.",
+    # charges of particles, and dashes
+    "We find K- mesons and pi+ pi- gamma in e+\ne- ranks.": "We find K- mesons and pi+ pi- gamma in e+ e- ranks.",
+    "We find SandRank- a new one- with high- from low-\nquality ranks.": "We find SandRank- a new one- with high- from "
+    "low-quality ranks.",
+    # compounds of short parts
+    "We find Na-\nion, x-\nray, 3-\ndimensional ranks.": "We find Na-ion, x-ray, 3-dimensional ranks.",
+    "We find decode-\nand-forward ranks.": "We find decode-and-forward ranks.",
+    "Re-\ncently, nu- merical ranks.": "Recently, numerical ranks.",
 }
 
 

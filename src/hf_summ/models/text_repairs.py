@@ -8,19 +8,25 @@ import re
 
 # the largest number of characters that are read, as no abstract is longer
 _MAX_READ = 20_000
-# a word or compound that was split after a hyphen, as in "implemen- tation", but not "pre- and post-war"
+# a word or compound that was split after a hyphen, as in "implemen- tation", but neither "pre- and post-war", nor a
+# dash as in "a dog- the old one", nor charges of particles as in "e+ e- collisions" and "K- mesons"
 _SPLIT_WORD = re.compile(
-    r"(?P<hyphen>-?)\b(?P<first>[^\W_]+)-(?: +| *\n *)(?!(?:and|or|to|versus|vs|as|nor|through|than|but)\s)"
-    r"(?P<second>[^\W_]+)\b"
+    r"(?P<hyphen>-?)(?<!\+)(?<!\+ )\b(?!(?:e|mu|tau|pi|rho|l|ell|K|B|D|W)\d?- )(?P<first>[^\W_]+)-(?: +| *\n *)"
+    r"(?!(?:and|or|to|versus|vs|as|nor|through|than|but|a|an|the|which|that|who|where|when|while|if|from|with|without"
+    r"|is|are|we|it)\s)(?P<second>[^\W_]+)\b"
 )
 # parts of compounds, which keep their hyphen
 _FIRST_PARTS = re.compile(
     r"(?:self|non|semi|multi|pre|post|cross|co|well|high|low|long|short|large|small|two|three|four|one|zero|few|real"
-    r"|fine|open|end|state|data|model|task|domain|graph|time|human|user)$"
+    r"|fine|open|end|state|data|model|task|domain|graph|time|human|user|[a-zA-Z]|\d+)$"
 )
 _SECOND_PARTS = re.compile(
-    r"(?:based|aware|free|driven|level|wise|like|specific|dependent|conditional|preserving|trained|tuned|scale|the|of|to)$"
+    r"(?:based|aware|free|driven|level|wise|like|specific|dependent|conditional|preserving|trained|tuned|scale|of)\b"
+    # the second of three words, as in "decode-and-forward"
+    r"|(?:and|or|to|the|in|by|on|for|at|up|as)-"
 )
+# a chemical symbol, as in "Na-ion", or the beginning of a name
+_SHORT_NAME = re.compile(r"[A-Z][a-z]$")
 _WORD = re.compile(r"[\w-]+")
 
 # an acronym in brackets, such as "(GANs)", "(LfD)" and "(G-CNN)"
@@ -93,8 +99,10 @@ def with_whole_words(text: str) -> str:
             hyphen
             or compound.lower() in whole_words
             or _FIRST_PARTS.match(first)
-            or _SECOND_PARTS.match(second)
+            or _SECOND_PARTS.match(text, split_word.start("second"))
             or first.isupper()
+            # at the beginning of a sentence, this may be a word such as "Recently"
+            or (_SHORT_NAME.match(first) and not _SENTENCE_START.search(text, 0, split_word.start()))
             or not second.islower()
         )
         if is_compound and word.lower() not in whole_words:
