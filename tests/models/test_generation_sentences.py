@@ -201,6 +201,39 @@ def test_split_words_are_joined(text):
     assert next(iter(sentence_candidates(text))) == sentence
 
 
+# texts of two sentences
+TEXTS_OF_TWO = [
+    # the first one ends with a quotation, or with one period too many
+    ('The readers call many ranks "quite new."', "The maps show the wide rivers."),
+    ("The readers ask “who ranks all sand?”", "The maps show the wide rivers."),
+    ("The ranks were found by Lopez et al..", "The maps show the wide rivers."),
+    # the second one begins with a name in lower case, with a number, or with a bracket
+    ("The readers like ranks of sand.", "xKV reduces the size of ranks."),
+    ("The readers like ranks of sand.", "e5-omni combines the maps of rivers."),
+    ("The readers like all such ranks.", "16 readers of sand like them most."),
+    ("The readers like ranks of sand.", "[Results] The maps show the wide rivers."),
+]
+
+
+@pytest.mark.parametrize("sentences", TEXTS_OF_TWO, ids=str)
+def test_ends_of_sentences_are_found(sentences):
+    expected = [sentences[0].replace("..", "."), sentences[1]]
+    assert list(sentence_candidates(" ".join(sentences))) == expected
+
+
+TEXTS_OF_ONE = [
+    "We extend the rank of Prof. Lopez to maps of sand.",
+    "We extend the rank of many rivers, viz. Rhine and Po.",
+    "We extend the rank of Phys. Rev. Lett. 91 to maps of sand.",
+    "We extend the rank in Fig. 16 to maps of sand.",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS_OF_ONE)
+def test_abbreviations_end_no_sentence(text):
+    assert list(sentence_candidates(text)) == [text]
+
+
 @pytest.mark.parametrize("sentences", PAIRS, ids=PAIRS.values())
 def test_two_sentences_of_the_authors_give_a_pair(sentences):
     candidates = list(sentence_candidates(" ".join(sentences)))

@@ -63,16 +63,26 @@ _LABEL = re.compile(
 
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 # how a sentence ends
-_MARKS = (".", "!", "?", "。", "！", "？", '."', ".”", ".'", ".)")
+_MARKS = (".", "!", "?", "。", "！", "？", *(mark + closing for mark in ".!?" for closing in "\"”'’"), ".)")
+# one period too many, as in "Lopez et al.."
+_TWO_PERIODS = re.compile(r"(?<=\w)\.\.$")
+# a name that begins in lower case, such as "iPhone" and "e5-omni"
+_LOWER_NAME = r"[a-z]+[A-Z]|[a-z]\d[\w-]* [a-z]+s\b"
 # the space between two sentences, or the place after a Chinese or Japanese mark
-_ENDS = re.compile(r"(?<=[\w)\]$}'\"”’%*+>][.!?])\s+(?=[A-Z\\$\"“(])|(?<=[。！？])")
+_ENDS = re.compile(
+    rf"(?<=[\w)\]$}}'\"”’%*+>][.!?])\s+(?=[A-Z\\$\"“(]|\[[A-Z][a-z]+:?\]|{_LOWER_NAME})|(?<=[。！？])"
+    # after a quotation, and after the period of "et al." before another one
+    r"|(?<=\w[.!?][\"”'’])\s+(?=[A-Z])|(?<=\w\.\.)\s+(?=[A-Z])"
+    # before a number of things, as in "... of our method. 16 readers ..."
+    r"|(?<=[a-z]{5}\.)\s+(?=\d[\d,]* [a-z]{3,})"
+)
 # the end of the sentence before, and the first letter of a sentence
 _FIRST_LETTER = re.compile(r"(?:^|[.!?]\s+|\n\s*\n)\w")
-# a text that ends with an abbreviation, or with an initial
+# a text that ends with an abbreviation, or with an initial or a word of a journal's name, such as "Phys."
 _ABBREVIATION = re.compile(
-    r"\b(?:e\.g|i\.e|i\.i\.d|w\.r\.t|a\.k\.a|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|No|Dr|St)\.$"
+    r"\b(?:e\.g|i\.e|i\.i\.d|w\.r\.t|a\.k\.a|al|cf|vs|[Ff]igs?|[Ee]qs?|[Rr]efs?|[Ss]ecs?|resp|approx|viz|No|Dr|Prof|Mrs?|Mt|St)\.$"
 )
-_INITIAL = re.compile(r"\b[A-Z]\.$")
+_INITIAL = re.compile(r"\b(?:[A-Z]|Phys|Rev|Math|Nucl|Appl|Proc)\.$")
 # words that begin a sentence, and follow no initial
 _FIRST_WORD = re.compile(
     r"(?:We|The|This|These|It|Our|In|For|To|By|On|At|As|If|When|Using|Here|However|Moreover|Furthermore|Finally|Thus)\b"
@@ -147,15 +157,15 @@ def _split(paragraph: str) -> list[str]:
 
 def finished(text: str) -> str:
     """A text that begins with a capital and ends with a mark, by adding them where they lack."""
-    text = capitalized(text.rstrip(" ,;:-–—"))
+    text = capitalized(_TWO_PERIODS.sub(".", text.rstrip(" ,;:-–—")))
     if text.endswith(_MARKS):
         return text
     return f"{text}."
 
 
 def capitalized(text: str) -> str:
-    """A text whose first letter is a capital, unless the second one is, as in "iPhone"."""
-    if text[1:2].isupper():
+    """A text whose first letter is a capital, unless it begins with a name such as "iPhone"."""
+    if re.match(_LOWER_NAME, text):
         return text
     return text[:1].upper() + text[1:]
 
