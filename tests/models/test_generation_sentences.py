@@ -217,8 +217,38 @@ TEXTS_OF_TWO = [
 
 @pytest.mark.parametrize("sentences", TEXTS_OF_TWO, ids=str)
 def test_ends_of_sentences_are_found(sentences):
-    expected = [sentences[0].replace("..", "."), sentences[1]]
+    expected = [sentences[0].replace("..", "."), sentences[1].removeprefix("[Results] ")]
     assert list(sentence_candidates(" ".join(sentences))) == expected
+
+
+# texts with labels, keywords or a heading, whose only sentence is `LABELED`
+LABELED = "We propose a rank for the sand of rivers."
+TEXTS_WITH_LABELS = [
+    f"Results and Discussion: {LABELED}",
+    f"Materials and Methods. {LABELED}",
+    f"[Method:] {LABELED}",
+    f"Context: {LABELED}",
+    # a trace of lost quotation marks
+    f"````````` {LABELED}",
+    f"{LABELED} Keywords: sand, rivers, many ranks, old maps, dams.",
+    f"{LABELED}\nIndex Terms-Sand, rivers, many ranks, old\nmaps, dams.",
+    # a heading, before a long line or lines of a width
+    f"A Simple Rank for Old Rivers\n{LABELED}",
+    "A Simple Rank for Sand\nWe propose a rank for the sand\nof rivers.",
+    # lines that are broken at their width
+    "We propose a rank for\nthe sand of rivers.",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS_WITH_LABELS)
+def test_labels_keywords_and_headings_are_left_out(text):
+    assert list(sentence_candidates(text)) == [LABELED]
+
+
+def test_a_line_before_a_capital_is_no_heading_if_it_was_broken_at_its_width():
+    assert list(sentence_candidates("We propose a rank for the old\nRiver Rhine, with its dams.")) == [
+        "We propose a rank for the old River Rhine, with its dams."
+    ]
 
 
 TEXTS_OF_ONE = [

@@ -54,13 +54,27 @@ _CITATION = re.compile(
 # emphasis in LaTeX: \emph{word} and {\em word}
 _EMPHASIS = re.compile(r"\\(?:emph|textit|textbf|textsc|text)\{([^{}]*)\}|\{\\(?:em|it|bf|sc)\s+([^{}]*)\}")
 _LABELS = (
-    r"Abstract|Background|Objectives?|Aims?|Purpose|Motivation|Introduction|Methods?|Methodology|Results?|Findings"
+    r"(?:Abstract|Background|Context|Objectives?|Aims?|Purpose|Motivation|Questions?|Introduction|Materials?|Design"
+    r"|Approach|Methods?|Methodology|Results?|Findings|Conclusions?|Discussion|Summary|Significance|Contributions?"
+    r"|Limitations?|Implications?|Availability|Implementation)"
 )
-# the label of a part of a structured abstract, such as "BACKGROUND:" or "Methods."
+# the label of a part of a structured abstract, such as "BACKGROUND:", "Results and Discussion." or "[Methods:]"
 _LABEL = re.compile(
-    rf"^(?:{_LABELS}|Conclusions?|Discussion|Summary|Significance|Contributions?)(?:\s*[:.—–]\s*|\s+-\s+)", re.I
+    rf"^(?:{_LABELS}(?: (?:and|&) {_LABELS})?(?:\s*[:.—–]\s*|\s+-\s+)|\[{_LABELS}(?: and {_LABELS})?:?\]:?\s*)", re.I
 )
+# keywords after an abstract, up to a blank line
+_KEYWORDS = re.compile(
+    r"(?<=\S)\s+(?:Key[ -]?[Ww]ords(?: and [Pp]hrases)?|KEY[ -]?WORDS|Index Terms|INDEX TERMS)\s*[:—–-]"
+    r"(?:(?!\n\s*\n).)*",
+    re.S,
+)
+# a heading: a first line without a mark, and the first word of the next line
+_HEADING = re.compile(r"(?P<line>[^\n]*[\w)\"”]) *\n(?=(?P<word>[A-Z\[]\S*))")
+# the largest number of words of a heading
+_MAX_HEADING = 20
 
+# a trace of quotation marks that were lost, as in "```````ADaptive"
+_BACKQUOTES = re.compile(r"`{3,}")
 _PARAGRAPHS = re.compile(r"\n\s*\n")
 # how a sentence ends
 _MARKS = (".", "!", "?", "。", "！", "？", *(mark + closing for mark in ".!?" for closing in "\"”'’"), ".)")
@@ -90,12 +104,30 @@ _FIRST_WORD = re.compile(
 
 
 def repaired_text(text: str) -> str:
-    """The beginning of a text, with words joined that line ends split, and in lower case if it is in capitals."""
-    text = text.strip()[:_MAX_READ]
+    """The beginning of a text, with words joined that line ends split, and in lower case if it is in capitals.
+
+    Keywords after an abstract are left out. A heading in the first line becomes a paragraph.
+    """
+    text = _BACKQUOTES.sub("", text.strip()[:_MAX_READ])
+    text = _with_heading_apart(_KEYWORDS.sub("", text))
     if text.isupper():
         # the words of the patterns are in lower case
         text = _FIRST_LETTER.sub(lambda match: match.group().upper(), text.lower())
     return with_whole_words(text)
+
+
+def _with_heading_apart(text: str) -> str:
+    """A text with a blank line after a heading in its first line.
+
+    A first line that was broken at the width of the text is no heading: the next word would not have fit into it.
+    """
+    heading = _HEADING.match(text)
+    if heading is None or len(heading["line"].split()) > _MAX_HEADING:
+        return text
+    width = max(len(line.rstrip()) for line in text.split("\n"))
+    if len(f"{heading['line']} {heading['word']}") > width:
+        return text
+    return f"{heading['line']}\n\n{text[heading.end() :]}"
 
 
 def with_whole_words(text: str) -> str:
@@ -142,7 +174,10 @@ def sentences_of(text: str) -> list[str]:
 
 
 def _split(paragraph: str) -> list[str]:
-    """Split a paragraph into its sentences. The period of an abbreviation or an initial does not end a sentence."""
+    """Split a paragraph into its sentences.
+
+    The period of an abbreviation or an initial does not end a sentence.
+    """
     sentences: list[str] = []
     ending = ""
     for part in _ENDS.split(paragraph):
