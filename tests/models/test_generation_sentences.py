@@ -48,6 +48,10 @@ CANDIDATES = {
         "We find two kinds of sand on beaches of the north and the south: fine sand, which dries, and wet sand.",
         "We find two kinds of sand on beaches of the north and the south.",
     ],
+    # a link that arXiv left out took words with it
+    "We propose a propagation of sand this http URL maps show it. We count the sand, this https URL goes on, by "
+    "hand. We draw maps of all the sand.": ["We draw maps of all the sand."],
+    "Our code for sand is at this https URL.": ["Our code for sand is at this https URL."],
     # a list keeps its end, a contrast its second half, and a verb its subject
     "We collect a large corpus of two million abstracts from the web, annotate a small sample, and propose a model.": [
         "We collect a large corpus of two million abstracts from the web, annotate a small sample, and propose a model."

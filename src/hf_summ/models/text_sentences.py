@@ -191,8 +191,13 @@ _ALSO = re.compile(r"^((?:\w+ )?\w+) also ")
 # a name, such as "BERT" or "YellowFin"
 _NAME = re.compile(r"\w+[A-Z][\w-]*")
 _WORD = re.compile(r"[\w-]+")
-# what a part of a pair must not have: clauses that take no further one, items of a list, and notices of published code
-_NO_PART = re.compile(r"[;:?!–—]|--|\s-\s|\([a-z]\)|\b(?:first|second|third|code|released|available)\b", re.I)
+# the words that arXiv's pages have in place of a link, where the words around it may be lost
+_LOST_LINK = re.compile(r"\bthis https? URL\b")
+# what a part of a pair must not have: clauses that take no further one, items of a list, notices of published code,
+# and lost links
+_NO_PART = re.compile(
+    rf"[;:?!–—]|--|\s-\s|\([a-z]\)|\b(?:first|second|third|code|released|available)\b|{_LOST_LINK.pattern}", re.I
+)
 
 # a word of at least four letters, as shorter ones are mostly function words
 _LONG_WORD = re.compile(r"[^\W\d_][\w-]{3,}")
@@ -210,9 +215,9 @@ def sentence_candidates(text: str, fits: Callable[[str], bool] = _has_few_words)
     The merit is what speaks for a sentence besides a model's probability. It is the weighted sum of `reasons_of`, and
     is added to the mean log-probability of a sentence's tokens.
 
-    Each candidate begins with a capital, ends with its mark, and has no line break. An acronym that the text explains
-    elsewhere is spelled out. Sentences that need the sentence
-    before, such as "It ...", are left out if there are others. If no sentence has a suitable length and closed
+    Each candidate ends with its mark, has no line break, and begins with a capital or a name such as "iPhone". An
+    acronym that the text explains elsewhere is spelled out. Sentences that need the sentence before, such as "It ...",
+    or that lack words at a link, are left out if there are others. If no sentence has a suitable length and closed
     brackets, all are given.
 
     Args:
@@ -223,6 +228,7 @@ def sentence_candidates(text: str, fits: Callable[[str], bool] = _has_few_words)
     sentences = sentences_of(text) or [finished(text)]
     forms = [_closed_forms(sentence) for sentence in sentences]
     candidates = list(chain.from_iterable(forms))
+    candidates = [candidate for candidate in candidates if not _LOST_LINK.search(candidate)] or candidates
     self_contained = [candidate for candidate in candidates if not _LEANING.match(candidate)]
     distinct: list[str] = []
     # a long text has thousands of pairs, of which only the first ones are made
