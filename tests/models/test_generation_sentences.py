@@ -48,6 +48,17 @@ CANDIDATES = {
         "We find two kinds of sand on beaches of the north and the south: fine sand, which dries, and wet sand.",
         "We find two kinds of sand on beaches of the north and the south.",
     ],
+    # sentences that are items belong to the list, unless it does not begin within a sentence
+    "We propose two new things: (1) A rank that needs no links, which is fair. (2) A map of sand. It is new.": [
+        "We propose two new things: (1) A rank that needs no links, which is fair. (2) A map of sand."
+    ],
+    "(1) We propose a rank that needs no links. (2) We draw maps of all the sand.": [
+        "(1) We propose a rank that needs no links.",
+        "(2) We draw maps of all the sand.",
+    ],
+    "We find that (i) the sand of all the rivers on this coast is new and fine, and that (ii) ranks are old.": [
+        "We find that (i) the sand of all the rivers on this coast is new and fine, and that (ii) ranks are old."
+    ],
     # a link that arXiv left out took words with it
     "We propose a propagation of sand this http URL maps show it. We count the sand, this https URL goes on, by "
     "hand. We draw maps of all the sand.": ["We draw maps of all the sand."],

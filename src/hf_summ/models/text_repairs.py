@@ -102,6 +102,10 @@ _FIRST_WORD = re.compile(
     r"(?:We|The|This|These|It|Our|In|For|To|By|On|At|As|If|When|Using|Here|However|Moreover|Furthermore|Finally|Thus)\b"
 )
 
+# the first item of a list, such as "(1)", and a later one, such as "(2)", "(ii)" or "(b)"
+FIRST_ITEM = re.compile(r"(?<!\w)\((?:1|i|a)\)\s")
+LATER_ITEM = re.compile(r"(?<!\w)\((?:[2-9]|ii|iii|iv|v|vi|[b-f])\)\s")
+
 
 def repaired_text(text: str) -> str:
     """The beginning of a text, with words joined that line ends split, and in lower case if it is in capitals.
@@ -176,13 +180,16 @@ def sentences_of(text: str) -> list[str]:
 def _split(paragraph: str) -> list[str]:
     """Split a paragraph into its sentences.
 
-    The period of an abbreviation or an initial does not end a sentence.
+    The period of an abbreviation or an initial does not end a sentence, and neither does that of an item if
+    another one follows in a list that began within a sentence.
     """
     sentences: list[str] = []
     ending = ""
     for part in _ENDS.split(paragraph):
         continues_initial = _INITIAL.search(ending) and not _FIRST_WORD.match(part)
-        if sentences and (continues_initial or _ABBREVIATION.search(ending)):
+        # a list begins within a sentence, as in "two results: (1) ..."
+        continues_list = sentences and LATER_ITEM.match(part) and FIRST_ITEM.search(sentences[-1], 1)
+        if sentences and (continues_initial or continues_list or _ABBREVIATION.search(ending)):
             sentences[-1] = f"{sentences[-1]} {part}"
         else:
             sentences.append(part)

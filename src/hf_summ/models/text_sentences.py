@@ -13,7 +13,16 @@ from itertools import chain, combinations, product
 
 import numpy as np
 
-from .text_repairs import capitalized, finished, long_forms_of, repaired_text, sentences_of, with_long_forms
+from .text_repairs import (
+    FIRST_ITEM,
+    LATER_ITEM,
+    capitalized,
+    finished,
+    long_forms_of,
+    repaired_text,
+    sentences_of,
+    with_long_forms,
+)
 
 # the least and the largest number of words of a candidate, and the largest one of a pair
 _MIN_WORDS, _MAX_WORDS = 6, 50
@@ -382,7 +391,8 @@ def _without_last_clauses(sentence: str) -> Iterator[str]:
             continue
         # "a, b, and c" is not cut before its last item
         is_list = sentence.startswith("and ", clause.end()) and "," in form[start:]
-        if is_list or _OPEN_END.search(form) or _ANNOUNCED_LIST.search(form):
+        lacks_items = FIRST_ITEM.search(form) and LATER_ITEM.search(sentence, clause.end())
+        if is_list or lacks_items or _OPEN_END.search(form) or _ANNOUNCED_LIST.search(form):
             continue
         # the verb of a clause with "that" is not the sentence's, so that one must follow
         clauses = re.split(r"\bthat\b", form[start:])
