@@ -13,6 +13,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 
+from .text_actions import PAPER, REFERENCE, actions_of
 from .text_repairs import (
     FIRST_ITEM,
     LATER_ITEM,
@@ -36,7 +37,6 @@ _MAX_CANDIDATES = 64
 # how much each reason of `reasons_of` counts for or against a candidate, learned from choices of blind readers
 MERITS = (3.64, -0.24, -0.41, -0.51)
 
-_PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript|perspective)"
 # adverbs that connect a sentence with the sentence before
 _ADVERBS = (
     r"However|Here|Hence|Thus|Therefore|Specifically|(?:More )?(?:precisely|specifically|importantly|generally)"
@@ -55,13 +55,13 @@ _PURPOSES = (
     r"T(?:o|owards) th(?:is|at|ese) (?:end|aim|goal|extent)s?|To do (?:so|this)|For this purpose|With this in mind"
     rf"|{_PURPOSE}(?:(?! (?:we|I)\b)[^,]){{0,80}}"
     r"|(?:Motivated|Inspired) by (?:this|these)(?:(?! (?:we|I)\b)[^,]){0,80}"
-    rf"|In (?:this|the present|the current|our) (?:{_PAPER}|contribution)"
+    rf"|In (?:this|the present|the current|our) (?:{PAPER}|contribution)"
     r"|Based on (?:this|these|the|our) (?:observation|insight|finding|analysis|idea|result)s?"
 )
 # words at the beginning that connect a sentence with the sentence before, or name the paper
 _OPENING = re.compile(
     rf"^(?:(?:{_ADVERBS}|{_PURPOSES}),\s+"
-    rf"|(?:In this {_PAPER}|Here|Thus|Hence|Therefore|Then|Finally) (?=we\b|I\b|it\b))+",
+    rf"|(?:In this {PAPER}|Here|Thus|Hence|Therefore|Then|Finally) (?=we\b|I\b|it\b))+",
     re.I,
 )
 # such a purpose at the end of a sentence, and words that need one, as in "is able to solve it"
@@ -73,7 +73,7 @@ _NEEDS_PURPOSE = re.compile(
 # an adverb of conclusion after the subject
 _CONCLUSION = re.compile(r"^(We|I) (?:therefore|thus|hence|hereby|consequently) ")
 # the comma between an introduction and the main clause, as in "Based on kernels, we ..."
-_MAIN_CLAUSE = re.compile(rf",\s+(?=(?:we(?! \w+,)|I|this {_PAPER}|our (?:method|model|approach|work))\b)")
+_MAIN_CLAUSE = re.compile(rf",\s+(?=(?:we(?! \w+,)|I|this {PAPER}|our (?:method|model|approach|work))\b)")
 # an introduction that is a condition, without which the main clause would be false
 _CONDITION = re.compile(
     r"(?:^|,\s+|\bthat )(?:if|when|whenever|given|assuming|unless|under|for|let|until|only|even|with|without|once"
@@ -85,7 +85,7 @@ _CONTRIBUTIONS = "propos|introduc|present|develop|design|deriv|show|prov|find|de
 # the comma before a further main clause that says what is new
 _FURTHER_CLAUSE = re.compile(rf"[,;]\s+(?:and|so|thus|hence)\s+(?=(?:we|I) (?:\w+ly )?(?:{_CONTRIBUTIONS}))")
 # a sentence that begins with its subject has no introduction
-_SUBJECT = re.compile(rf"(?:We|I|This {_PAPER}|Our)\b")
+_SUBJECT = re.compile(rf"(?:We|I|This {PAPER}|Our)\b")
 
 # a bracket with words, after a space; it is needed if a preposition or article precedes it, or if it is the label of an
 # item or a condition
@@ -153,31 +153,24 @@ _SUBORDINATE = re.compile(
 _LEANING = re.compile(
     r"(?:It|Its|They|Their|These|Those|That|Both|He|She|Such|But|And|Yet|So|Or|For example|On the other hand|Otherwise"
     r"|Similarly|Conversely|Unfortunately|Nevertheless|Nonetheless|Indeed|Rather)\b"
-    rf"|This (?!{_PAPER}|tutorial|research|chapter|review)"
+    rf"|This (?!{PAPER}|tutorial|research|chapter|review)"
     r"|We (?:also|then|further|furthermore|first|finally|additionally|next)\b"
     r"|We (?:call|term|name|denote|refer to) (?:it|this|them)\b"
 )
 
 # beginnings of sentences that name a topic, and do not say what was found
 _TOPIC = re.compile(
-    rf"(?:We|I|This {_PAPER}|The (?:paper|authors)) (?:\w+ly )?(?:stud(?:y|ies)|considers?|address(?:es)?|reviews?"
+    rf"(?:We|I|This {PAPER}|The (?:paper|authors)) (?:\w+ly )?(?:stud(?:y|ies)|considers?|address(?:es)?|reviews?"
     r"|tackles?|examines?|discuss(?:es)?|focus(?:es)?|revisits?|are interested)\b"
 )
-# words that refer to the sentences before, and notices of published code
-_REFERENCE = re.compile(
-    rf"\b(?:this|these|those|such) (?!{_PAPER}|as\b|that\b|of\b|who\b|an?\b)[a-z]"
-    r"|\bsuch an? (?!way|manner|fashion|case)|\bsaid [a-z]|\\cite\b"
-    r"|\bthe (?:former|latter|above|aforementioned)\b"
-    r"|\bboth (?:problems|approaches|methods|issues|challenges|tasks|settings|cases)\b"
-    r"|\bgithub\b|https?:|\bcode (?:is|will)\b",
-    re.I,
-)
+# words that refer to other sentences, and notices of published code
+_REFERENCE = re.compile(rf"{REFERENCE}|\bgithub\b|https?:|\bcode (?:is|will)\b", re.I)
 
 # verbs that do not say what the authors did
 _WEAK_VERBS = r"are|were|have|had|do|did|can|may|will|would|call|term|name|denote|refer|let|hope|believe|note|start"
 # the beginning of a sentence that may be the first part of a pair
 _FIRST_PART = re.compile(
-    rf"(?:We|I) (?:\w+ly )?+(?!(?:{_WEAK_VERBS})\b)\w+|(?:This {_PAPER}|The (?:authors|paper)) (?:\w+ly )?\w+s\b"
+    rf"(?:We|I) (?:\w+ly )?+(?!(?:{_WEAK_VERBS})\b)\w+|(?:This {PAPER}|The (?:authors|paper)) (?:\w+ly )?\w+s\b"
 )
 # the beginnings of a sentence that may be the second part: with the authors as the subject, and with other subjects
 _AUTHORS_ACT = re.compile(
@@ -211,7 +204,7 @@ _NO_PART = re.compile(
 # a word of at least four letters, as shorter ones are mostly function words
 _LONG_WORD = re.compile(r"[^\W\d_][\w-]{3,}")
 # words for the authors and their paper
-_AUTHORS = re.compile(rf"\b(?:[Ww]e|[Oo]ur|I|[Tt]his {_PAPER}|[Tt]he (?:authors|paper))\b")
+_AUTHORS = re.compile(rf"\b(?:[Ww]e|[Oo]ur|I|[Tt]his {PAPER}|[Tt]he (?:authors|paper))\b")
 
 
 def _has_few_words(sentence: str) -> bool:
@@ -371,14 +364,17 @@ def _without_insertion(sentence: str) -> str:
 
 
 def _with_main_clause(sentence: str) -> Iterator[str]:
-    """A sentence, and its main clause alone if an introduction or another main clause precedes it."""
+    """A sentence, and its main clause or action alone if an introduction or another clause precedes it."""
     yield sentence
+    yield from actions_of(sentence)
     commas = [_FURTHER_CLAUSE.search(sentence)]
     if not _SUBJECT.match(sentence):
         commas.append(_MAIN_CLAUSE.search(sentence))
     for comma in commas:
         if comma is not None and not _CONDITION.search(sentence, 0, comma.start()):
-            yield capitalized(sentence[comma.end() :])
+            clause = capitalized(sentence[comma.end() :])
+            yield clause
+            yield from actions_of(clause)
 
 
 def _without_last_clauses(sentence: str) -> Iterator[str]:

@@ -1,0 +1,105 @@
+"""What authors do, without the words before it that refer to another sentence.
+
+"We take advantage of this fact to show that ranks are fair." becomes "We show that ranks are fair."
+"""
+
+import re
+from collections.abc import Iterator
+
+# the word for a text in the text itself
+PAPER = r"(?:paper|work|article|study|letter|note|thesis|report|survey|manuscript|perspective)"
+# words that refer to another sentence
+REFERENCE = (
+    rf"\b(?:this|these|those|such) (?!{PAPER}|as\b|that\b|of\b|who\b|an?\b)[a-z]"
+    r"|\bsuch an? (?!way|manner|fashion|case)|\bsaid [a-z]|\\cite\b"
+    r"|\bthe (?:former|latter|above|aforementioned)\b"
+    r"|\bboth (?:problems|approaches|methods|issues|challenges|tasks|settings|cases)\b"
+)
+_REFERENCE = re.compile(REFERENCE, re.I)
+# the same, or a pronoun without a noun, as in "We use this to show" and "This allows us to show"
+_REFERENCE_OF_LEAD = re.compile(
+    rf"{REFERENCE}|\b(?:this|these|those|them|it)(?: (?:and|by|to)\b|,|$)|^(?:This|It) ", re.I
+)
+
+# verbs of what authors do
+_VERBS = (
+    "adapt add adopt analyse analyze apply argue augment build cast characterize collect combine compare compute"
+    " conduct consider construct create decompose define demonstrate derive describe design develop devise employ"
+    " encode establish estimate evaluate examine explain exploit explore extend find formulate generalize generate"
+    " give highlight identify improve incorporate infer integrate introduce investigate learn leverage model"
+    " obtain offer optimize perform predict present propose prove provide release replace report represent reveal"
+    " select show study suggest train treat use utilize view"
+).split()
+_BASE_FORMS = "|".join(_VERBS)
+# forms of the verbs that say what is new
+_FINITE_FORMS = (
+    r"(?:argue|demonstrate|derive|describe|devise|evaluate|formulate|introduce|investigate|propose|prove|provide)[ds]?"
+    r"|(?:build|construct|design|develop|find|obtain|present|report|show|train)(?:s|ed)?|establish(?:es|ed)?"
+    r"|identif(?:y|ies|ied)|gives?|gave|found|built"
+)
+# verbs whose subject also does what follows "to"; in "We allow users to vote", users vote
+_VERBS_OF_USE = (
+    "adapt(?:ed)?|adopt(?:ed)?|apply|applied|build|built|combined?|conduct(?:ed)?|draw|drew|employ(?:ed)?|exploit(?:ed)?"
+    "|extend(?:ed)?|generalized?|leveraged?|make|made|modify|modified|rely|relied|study|studied|take|took|used?"
+    "|utilized?"
+)
+
+
+def _gerund(verb: str) -> str:
+    return f"{verb.removesuffix('e')}ing"
+
+
+def _third_person(verb: str) -> str:
+    if verb.endswith("y") and not verb.endswith(("ay", "ey", "oy")):
+        return f"{verb.removesuffix('y')}ies"
+    if verb.endswith("sh"):
+        return f"{verb}es"
+    return f"{verb}s"
+
+
+_GERUNDS = {_gerund(verb): verb for verb in _VERBS}
+
+_SUBJECT = rf"(?P<subject>We|I|This {PAPER})"
+_ADVERB = r"(?:(?:then|thus|also|further|hence|\w+ly) )?"
+# sentences of a lead, and an action
+_SENTENCES = (
+    # "We lift these limitations and propose a rank"
+    rf"{_SUBJECT} (?P<lead>[^:;]{{3,200}}?),? and {_ADVERB}(?P<verb>{_FINITE_FORMS})"
+    r" (?P<rest>(?:that|how|an?|the|our|two|new|novel|(?-i:[A-Z]))\b.*)",
+    # "We use this insight to derive a rank"
+    rf"(?P<subject>We|I) (?P<lead>(?:\w+ly )?(?:{_VERBS_OF_USE})\b(?:(?! that )[^:;,]){{3,120}}?) (?:in order )?to"
+    rf" {_ADVERB}(?P<verb>{_BASE_FORMS}) (?P<rest>.*)",
+    # "This allows us to derive a rank"
+    rf"(?P<lead>(?:This|These|Such|It)\b[^:;,]{{3,100}}?) (?P<subject>us) (?:both )?to {_ADVERB}(?P<verb>{_BASE_FORMS})"
+    r" (?P<rest>.*)",
+    # "We close this gap by proposing a rank"
+    rf"{_SUBJECT} (?P<lead>(?:(?! that )[^:;]){{3,120}}?),? by {_ADVERB}(?P<verb>{'|'.join(_GERUNDS)}) (?P<rest>.*)",
+    # "We study this question, finding that ranks are fair"
+    rf"{_SUBJECT} (?P<lead>[^:;]{{3,160}}?), (?:and )?(?:thereby |thus )?"
+    r"(?P<verb>finding|showing|demonstrating|proving|proposing|introducing|establishing|revealing) (?P<rest>.*)",
+)
+_LEADS = tuple(re.compile(f"^{sentence}$") for sentence in _SENTENCES)
+# what an action must not have: a pronoun for a word of the lead, or a second part of a list that begins in the lead
+_INCOMPLETE = re.compile(
+    r"^(?:\S+ ){0,4}(?:its?|they|their|them|the two|all three)\b|\band (?:to|\w+ing)\b|\bbut also\b"
+)
+# the least number of words of an action
+_MIN_WORDS = 8
+
+
+def actions_of(sentence: str) -> Iterator[str]:
+    """What a sentence says the authors do, each as a sentence, if the words before refer to another sentence."""
+    for pattern in _LEADS:
+        match = pattern.match(sentence)
+        if match is None or not _REFERENCE_OF_LEAD.search(match["lead"]):
+            continue
+        subject = match["subject"].replace("us", "We")
+        verb = match["verb"]
+        if verb in _GERUNDS:
+            verb = _GERUNDS[verb]
+            if subject not in ("We", "I"):
+                verb = _third_person(verb)
+        action = f"{subject} {verb} {match['rest']}"
+        has_reference = _REFERENCE.search(action) or _INCOMPLETE.search(match["rest"])
+        if not has_reference and len(action.split()) >= _MIN_WORDS:
+            yield action
