@@ -75,7 +75,7 @@ CANDIDATES = {
     ],
     # a condition stays, also in brackets, and so do items and nouns that are cited
     "To address this issue we propose a rank, which learns an order. In the noiseless case, we recover all of it.": [
-        "To address this issue we propose a rank, which learns an order.",
+        "We propose a rank, which learns an order.",
         "In the noiseless case, we recover all of it.",
     ],
     "Our bound is tight (up to factors). We (i) fit it on $[0,1]$ as in the work of [1] and (ii) release all.": [

@@ -61,7 +61,7 @@ _PURPOSES = (
 # words at the beginning that connect a sentence with the sentence before, or name the paper
 _OPENING = re.compile(
     rf"^(?:(?:{_ADVERBS}|{_PURPOSES}),\s+"
-    rf"|(?:In this {PAPER}|Here|Thus|Hence|Therefore|Then|Finally) (?=we\b|I\b|it\b))+",
+    rf"|(?:{_PURPOSES}|Here|Thus|Hence|Therefore|Then|Finally) (?=we\b|I\b|it\b))+",
     re.I,
 )
 # such a purpose at the end of a sentence, and words that need one, as in "is able to solve it"
