@@ -1,7 +1,10 @@
 """Whole sentences: the candidates of a text, and the choice of the likeliest one by every door."""
 
+import copy
+
 import numpy as np
 import pytest
+from tokenizers.processors import TemplateProcessing
 from transformers import BartConfig, BartForConditionalGeneration, pipeline
 
 from hf_summ.data import fit_vocabulary
@@ -501,10 +504,36 @@ def test_the_text_of_a_choice_is_found_by_its_ids(tiny_tokenizer, special_tokens
     text = "Rivers hold mutual information (MI) on sand. We raise MI by a new map of many rivers."
     end_id, pad_id = tiny_tokenizer.eos_token_id, tiny_tokenizer.pad_token_id
     for most_tokens in range(4, 40):
-        for candidate in candidates_of(text, tiny_tokenizer, end_id, most_tokens, special_tokens):
+        for candidate in candidates_of(text, tiny_tokenizer, most_tokens, special_tokens):
             assert len(candidate.ids) <= most_tokens
             ids = [end_id, *candidate.ids, pad_id]
             assert chosen_text(ids, text, tiny_tokenizer, special_tokens).strip() == candidate.text
+
+
+def test_a_candidate_ends_where_a_language_follows_the_end(tiny_tokenizer):
+    # mBART's tokenizer adds the end and a language to each text
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    language, end = tokenizer.convert_ids_to_tokens(5), tokenizer.eos_token
+    special_tokens = [(language, 5), (end, tokenizer.eos_token_id)]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"$A {end} {language}", special_tokens=special_tokens
+    )
+    text = "We raise sand by a new map of many rivers."
+    (candidate,) = candidates_of(text, tokenizer, 40, special_tokens=True)
+    assert candidate.ids == tokenizer(text)["input_ids"][:-1]
+    assert candidate.ids[-1] == tokenizer.eos_token_id
+
+
+def test_the_separator_of_bert_ends_a_candidate(tiny_tokenizer):
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.eos_token = tokenizer.sep_token = None
+    text = "We raise sand by a new map of many rivers."
+    with pytest.raises(ValueError, match="`whole_sentences` needs a tokenizer with an `eos_token`"):
+        candidates_of(text, tokenizer, 40, special_tokens=False)
+    tokenizer.sep_token = tokenizer.convert_ids_to_tokens(5)
+    (candidate,) = candidates_of(text, tokenizer, 40, special_tokens=False)
+    assert candidate.ids == [*tokenizer(text, add_special_tokens=False)["input_ids"], 5]
+    assert chosen_text([1, *candidate.ids], text, tokenizer, special_tokens=False) == text
 
 
 def test_of_sentences_with_equal_ids_the_text_is_that_with_the_highest_merit(tiny_tokenizer):
@@ -532,6 +561,7 @@ def test_a_checkpoint_brings_the_code(tiny_tokenizer, tmp_path):
     save(tmp_path, model, processor)
     program = """
 import sys
+from tokenizers.processors import TemplateProcessing
 from transformers import pipeline
 sys.modules["hf_summ"] = None
 print(pipeline("summarization", model=".", trust_remote_code=True)(sys.argv[1], max_new_tokens=60)[0]["summary_text"])

@@ -98,7 +98,7 @@ def test_candidates_of_a_text_explain_their_acronyms():
 def test_acronyms_are_spelled_out_only_where_the_sentence_fits(tiny_tokenizer):
     text = "Rivers hold mutual information (MI) on sand. We raise MI by a new map."
     limit = len(tiny_tokenizer("We raise MI by a new map.")["input_ids"]) + 1
-    arguments = {"tokenizer": tiny_tokenizer, "end_id": 2, "special_tokens": False}
+    arguments = {"tokenizer": tiny_tokenizer, "special_tokens": False}
     for most_tokens, expected in (
         (limit, "We raise MI by a new map."),
         (99, "We raise mutual information (MI) by a new map."),

@@ -374,8 +374,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         if candidates is None:
             candidates = module.decoded_documents(running.source_ids, self._word_tokenizer(), self.config.vocab_size)
         if isinstance(candidates[0], str):
-            settings = (self._word_tokenizer(), int(config._eos_token_tensor[0]), config.max_length - 1, False)
-            candidates = [module.candidates_of(text, *settings) for text in candidates]
+            tokenizer, most_tokens = self._word_tokenizer(), config.max_length - 1
+            candidates = [module.candidates_of(text, tokenizer, most_tokens, False) for text in candidates]
         # whole texts need no cache
         for name in (CACHE, "use_cache", "cache_position"):
             model_kwargs.pop(name, None)

@@ -35,7 +35,7 @@ class Candidate:
     merit: float = 0.0
 
 
-def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, special_tokens: bool) -> list[Candidate]:
+def candidates_of(text: str, tokenizer: Any, most_tokens: int, special_tokens: bool) -> list[Candidate]:
     """The candidates of a text that have at most `most_tokens` tokens.
 
     If all are longer, the only candidate is the beginning of the shortest one, without the end token.
@@ -43,14 +43,19 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
     Args:
         text: the document, which must not be blank.
         tokenizer: a tokenizer of transformers, or another with its methods.
-        end_id: the token that ends summaries.
         most_tokens: the largest number of tokens, including the end token.
         special_tokens: whether summaries have the special tokens that the tokenizer adds, as in BART.
+
+    Raises:
+        ValueError: the tokenizer has no end token.
     """
+    end_id = _end_id_of(tokenizer)
 
     def with_end(ids: list[int]) -> list[int]:
-        has_end = special_tokens and ids[-1] == end_id
-        return ids if has_end else [*ids, end_id]
+        # a tokenizer such as mBART's adds a language after the end, which no summary has
+        if special_tokens and end_id in ids:
+            return ids[: ids.index(end_id) + 1]
+        return [*ids, end_id]
 
     def fits(sentence: str) -> bool:
         (ids,) = tokenizer([sentence], add_special_tokens=special_tokens)["input_ids"]
@@ -69,6 +74,14 @@ def candidates_of(text: str, tokenizer: Any, end_id: int, most_tokens: int, spec
     ids = shortest.ids[:most_tokens]
     (beginning,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
     return [Candidate(beginning.strip(), ids)]
+
+
+def _end_id_of(tokenizer: Any) -> int:
+    """The token that ends summaries. BERT's tokenizers have none for it, and end texts with their separator."""
+    for end_id in (tokenizer.eos_token_id, tokenizer.sep_token_id):
+        if end_id is not None:
+            return end_id
+    raise ValueError("`whole_sentences` needs a tokenizer with an `eos_token`, which ends summaries: set it to False")
 
 
 def decoded_documents(source_ids: "torch.Tensor | None", tokenizer: Any, vocab_size: int) -> list[str]:
@@ -102,7 +115,7 @@ def text_of(token_ids: Iterable, candidates: Iterable[Candidate], tokenizer: Any
             one, and are decoded.
     """
     ids = _without_start_and_end(token_ids, tokenizer)
-    ended_ids = [*ids, tokenizer.eos_token_id]
+    ended_ids = [*ids, _end_id_of(tokenizer)]
     equal = [candidate for candidate in candidates if candidate.ids in (ended_ids, ids)]
     if not equal:
         (beginning,) = tokenizer.batch_decode([ids], skip_special_tokens=True)
@@ -118,14 +131,14 @@ def chosen_text(token_ids: Iterable, text: str, tokenizer: Any, special_tokens: 
     """
     # `candidates_of` spells out acronyms in sentences that fit: the chosen one is the same with its length as the limit
     most_tokens = len(_without_start_and_end(token_ids, tokenizer)) + 1
-    candidates = candidates_of(text, tokenizer, tokenizer.eos_token_id, most_tokens, special_tokens)
+    candidates = candidates_of(text, tokenizer, most_tokens, special_tokens)
     return text_of(token_ids, candidates, tokenizer)
 
 
 def _without_start_and_end(token_ids: Iterable, tokenizer: Any) -> list[int]:
     """The ids of a summary without the start token, the end token and padding."""
     ids = [int(token_id) for token_id in token_ids][1:]
-    while ids and ids[-1] in (tokenizer.eos_token_id, tokenizer.pad_token_id):
+    while ids and ids[-1] in (_end_id_of(tokenizer), tokenizer.pad_token_id):
         ids.pop()
     return ids
 

@@ -372,11 +372,10 @@ class DocumentSummarizer:
             if not example.note["blank"]:
                 written.append(example)
         if settings.get("whole_sentences"):
-            end_id = self.tokenizer.eos_token_id
             for example in written:
                 # the tokenizers of our architectures are used without special tokens; `candidates_of` adds the end
                 example.note["candidates"] = candidates_of(
-                    example.note["text"], self.tokenizer, end_id, ends.max_tokens, special_tokens=not self._is_ours
+                    example.note["text"], self.tokenizer, ends.max_tokens, special_tokens=not self._is_ours
                 )
         return written
 

@@ -355,7 +355,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         special_tokens = not hasattr(self.model, "generation_keys")
         candidates = []
         for text in texts:
-            candidates.append(candidates_of(text, tokenizer, tokenizer.eos_token_id, most_tokens, special_tokens))
+            candidates.append(candidates_of(text, tokenizer, most_tokens, special_tokens))
         return choice_settings(self.model, candidates)
 
 
