@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from hf_summ.evaluation.words import split_words
+from hf_summ.evaluation.words import split_words, split_words_and_marks
 from tests.evaluation.scores import rouge_means, rouge_rows
 
 CASES_OF_MARKS = [
@@ -37,6 +37,16 @@ def test_marks_and_signs_that_are_no_words():
     # accents may be composed or not
     text = "Müller kam übermäßig spät"
     assert rouge_means([unicodedata.normalize("NFD", text)], [text], language="de")["rouge2"] == 100
+
+
+def test_words_among_marks_are_the_same_words():
+    assert split_words_and_marks("Brücken\xadbau, jetzt!", "de") == ["brückenbau", ",", "jetzt", "!"]
+    # the quotation mark of a Hebrew acronym is no mark, and the ones around it are
+    assert split_words_and_marks('"צה"ל" צה״ל.', "he") == ['"', "צהל", '"', "צהל", "."]
+    assert split_words_and_marks("Ո՞ւր է։", "hy") == ["ուր", "է", "։"]
+    # composed and decomposed, the Greek question mark is the same mark
+    assert split_words_and_marks("ΠΟΥ\u037e", "el") == ["που", ";"]
+    assert split_words_and_marks("It's Müller.") == ["it", "'", "s", "m", "ller", "."]
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,15 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
     check_text("text", text)
     if is_english(language):
         return _ENGLISH_WORD.findall(text.lower())
-    text = _WITHIN.sub("", unicodedata.normalize("NFC", lowercased(text, language)))
+    text = _normalized(text, language)
     if units == "lcsts":
         return _CHARACTER.findall(washed(text, "lcsts"))
     return _WORD.findall(text)
+
+
+def _normalized(text: str, language: str) -> str:
+    """The text in lower case, with composed accents (NFC), and without the marks that words leave out."""
+    return _WITHIN.sub("", unicodedata.normalize("NFC", lowercased(text, language)))
 
 
 def lowercased(text: str, language: str) -> str:
@@ -91,12 +96,17 @@ def split_words_and_marks(text: str, language: str = "en") -> list[str]:
         ValueError: the language is unknown.
     """
     check_text("text", text)
+    if is_english(language):
+        text, word_pattern = text.lower(), _ENGLISH_WORD
+    else:
+        # Marks within words are left out before the text is cut at marks.
+        text, word_pattern = _normalized(text, language), _WORD
     words = []
     for piece in _MARK.split(text):
         if _MARK.fullmatch(piece):
             words.append(piece)
         else:
-            words.extend(split_words(piece, language))
+            words.extend(word_pattern.findall(piece))
     return words
 
 
