@@ -196,6 +196,23 @@ def test_folders_have_several_references(write, name):
     assert read_references("models").rows == [["1 C", "1 E"], ["2 C", "2 E"]]
 
 
+def test_a_number_may_be_the_extension(write):
+    # the files of ROUGE's script may be named sys.1 and ref.A.1
+    for number in (10, 9):
+        write(f"ours/sys.{number}", f"ours {number}")
+        write(f"plain/{number}.txt", f"plain {number}")
+        for letter in "AB":
+            write(f"gold/ref.{letter}.{number}", f"gold {number} {letter}")
+    predictions, references = read_predictions("ours"), read_references("gold")
+    assert predictions.texts() == ["ours 9", "ours 10"]
+    assert predictions.ids == references.ids == read_predictions("plain").ids == ["9", "10"]
+    assert references.rows == [["gold 9 A", "gold 9 B"], ["gold 10 A", "gold 10 B"]]
+    # the system of a DUC name is no number of its text, and a digit of another extension is no number
+    for name in ("duc/D30002.M.100.T.25", "new/mill.v2", "new/ferry.v2"):
+        write(name, "a")
+    assert (read_predictions("duc").ids, read_predictions("new").ids) == (["30002 100"], ["ferry", "mill"])
+
+
 def test_names_without_numbers_and_those_that_share_them_are_ids(write):
     # rajdeep345/ECTSum: systems of other documents in the same quarter were scored against each other
     for folder, names in (("ours", ("mill", "ferry")), ("ours_q1", ("a_q1", "b_q1")), ("gold_q1", ("b_q1", "c_q1"))):

@@ -468,8 +468,15 @@ def _id_of_name(name: str) -> str:
 
 
 def _numbers(name: str) -> list[int]:
-    """The numbers in a file's name, from left to right, without the numbers in the extension."""
-    return [int(digits) for digits in re.findall(r"\d+", Path(name).stem)]
+    """The numbers in a file's name, from left to right.
+
+    The extension counts only if it is the only number in the name, as in sys.1 and ref.A.1.
+    """
+    stem, extension = os.path.splitext(name)
+    numbers = re.findall(r"\d+", stem)
+    if not numbers and extension[1:].isdecimal():
+        numbers = [extension[1:]]
+    return [int(digits) for digits in numbers]
 
 
 def _whole_text(file: Path, encoding: str | None = None) -> str:
