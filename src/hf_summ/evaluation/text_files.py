@@ -5,7 +5,6 @@ A file has the texts of rows, which are the examples of a corpus: a file of rows
 with the same row in another file. A kind of texts is predictions, references or documents.
 """
 
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +23,8 @@ from hf_summ.data.columns import (
     is_list_column,
     written_texts,
 )
-from hf_summ.data.files import extension_of, is_row_file, is_saved, read_files, read_lines
+from hf_summ.data.files import extension_of, read_files, read_lines
+from hf_summ.evaluation.text_folders import is_folder_of_texts, read_folder, whole_text
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ _SETTINGS: dict[Kind, str] = {
 }
 # The column with the ids of rows.
 _ID_COLUMN = "id"
-# The part of a file's name that tells references of the same text apart: a capital letter between stops.
-_LETTER = re.compile(r"(?:^|(?<=\.))[A-Z](?:\.|$)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +208,7 @@ def read_text(file: str | Path) -> str:
         OSError: there is no such file, or it is a folder.
         ValueError: the file is blank, or not in UTF-8.
     """
-    text = _whole_text(Path(file))
+    text = whole_text(Path(file))
     if not text.strip():
         raise ValueError(f"{file} is blank: give a text to judge")
     return text
@@ -337,17 +335,18 @@ def _read(file: str, kind: Kind, reading: RowReading, taken: str | None) -> Text
     Raises:
         ValueError: as for `read_predictions`, or `reading` names a column for a file of plain text.
     """
-    is_folder = _is_folder_of_texts(file)
+    is_folder = is_folder_of_texts(file)
     if is_folder or extension_of(file) == ".txt":
         if getattr(reading, _SETTINGS[kind]) is not None:
             raise ValueError(f"{file}: plain text has no columns: name none with `{_SETTINGS[kind]}`")
         if is_folder:
-            return _read_folder(file, kind, reading.encoding)
+            rows, ids = read_folder(file, kind == "references", reading.encoding)
+            return TextFile(file, None, rows, ids)
         return TextFile(file, None, [[line] for line in read_lines(file, reading.encoding)])
-    rows = read_files(file, csv_separator=reading.csv_separator, encoding=reading.encoding)
-    column = _choose_column(rows, kind, reading, file, taken)
+    dataset = read_files(file, csv_separator=reading.csv_separator, encoding=reading.encoding)
+    column = _choose_column(dataset, kind, reading, file, taken)
     try:
-        return _texts_of_column(rows, column, kind, file)
+        return _texts_of_column(dataset, column, kind, file)
     except UnicodeDecodeError as error:
         # The reader of JSON does not decode values, and this error does not name the file.
         raise ValueError(f"{file}: column '{column}' cannot be read: {error}") from error
@@ -406,88 +405,3 @@ def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, 
         document_column = choose_column(columns, reading.text_column, DOCUMENT_COLUMNS, file, "text_column")
         columns.remove(document_column)
     return choose_column(columns, None, SUMMARY_COLUMNS, file, "summary_column")
-
-
-def _is_folder_of_texts(name: str) -> bool:
-    """Whether a path is a folder of texts: a folder that has no files of rows, and that `datasets` did not save."""
-    if not os.path.isdir(name) or is_saved(name):
-        return False
-    return not any(is_row_file(os.path.join(name, file)) for file in os.listdir(name))
-
-
-def _read_folder(folder: str, kind: Kind, encoding: str | None) -> TextFile:
-    """The texts of a folder's files, in the order of the numbers in the files' names.
-
-    ROUGE's script pairs files by these numbers too. References whose names differ in a capital letter between stops,
-    such as D30002.M.100.T.C and D30002.M.100.T.E, belong to the same text, and so to one row.
-
-    Raises:
-        ValueError: the folder has no files, or a file is not in the encoding.
-    """
-    files_of_names = _files_of_names(folder, kind)
-    if not files_of_names:
-        raise ValueError(f"{folder} is a folder without files")
-    names = sorted(files_of_names, key=_numbers)
-    ids = []
-    rows = []
-    for name in names:
-        ids.append(_id_of_name(name))
-        rows.append([_whole_text(file, encoding).strip() for file in files_of_names[name]])
-    if len(set(ids)) < len(ids):
-        # Several names have the same numbers, for example the date of a day with several texts.
-        ids = names
-    return TextFile(folder, None, rows, ids)
-
-
-def _files_of_names(folder: str, kind: Kind) -> dict[str, list[Path]]:
-    """Name of a text -> the files of the text, in the order of the files' names.
-
-    The name of a text is the name of its file. For references, the name lacks the capital letter between stops, so that
-    several references of a text have the same name.
-    """
-    files_of_names: dict[str, list[Path]] = {}
-    for file in sorted(Path(folder).iterdir()):
-        if not file.is_file() or file.name.startswith("."):
-            continue
-        name = file.name
-        if kind == "references":
-            shared_name = _LETTER.sub("", name)
-            # Without numbers, such as in A.txt and B.txt, the letter may be all that tells the texts apart.
-            if _numbers(shared_name):
-                name = shared_name
-        files_of_names.setdefault(name, []).append(file)
-    return files_of_names
-
-
-def _id_of_name(name: str) -> str:
-    """The id of a text: the numbers in the name without leading zeros, or else the name without its extension."""
-    numbers = _numbers(name)
-    if numbers:
-        return " ".join([str(number) for number in numbers])
-    return Path(name).stem
-
-
-def _numbers(name: str) -> list[int]:
-    """The numbers in a file's name, from left to right.
-
-    The extension counts only if it is the only number in the name, as in sys.1 and ref.A.1.
-    """
-    stem, extension = os.path.splitext(name)
-    numbers = re.findall(r"\d+", stem)
-    if not numbers and extension[1:].isdecimal():
-        numbers = [extension[1:]]
-    return [int(digits) for digits in numbers]
-
-
-def _whole_text(file: Path, encoding: str | None = None) -> str:
-    """The content of a file, by default in UTF-8.
-
-    Raises:
-        OSError: there is no such file, or it is a folder.
-        ValueError: the file is not in the encoding, or there is no such encoding.
-    """
-    try:
-        return file.read_text(encoding or "utf-8-sig")
-    except (UnicodeDecodeError, LookupError) as error:
-        # Neither error names the file.
-        raise ValueError(f"{file}: cannot be read: {error}") from error
