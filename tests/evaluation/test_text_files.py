@@ -271,3 +271,30 @@ def test_a_whole_text(write):
         read_text(write("b.txt", " \n"))
     with pytest.raises(ValueError, match=r"c.txt: cannot be read: 'utf-8' codec"):
         read_text(write("c.txt", b"\xe9"))
+
+
+def test_ids_count_though_another_file_has_none(write):
+    write("ours.txt", "a\nb\nc\n")
+    write("more.txt", "a gold\nb gold\nc gold\n")
+    for name, column, numbers in (
+        ("ours.jsonl", "prediction", (0, 1, 2)),
+        ("theirs.jsonl", "prediction", (1, 2, 0)),
+        ("gold.jsonl", "summary", (2, 1, 0)),
+        ("first.jsonl", "summary", (0, 1, 2)),
+        ("articles.jsonl", "document", (2, 0, 1)),
+    ):
+        write(name, [{"id": number, column: f"{'abc'[number]} {column}"} for number in numbers])
+    expected_rows = [["a summary", "a gold"], ["b summary", "b gold"], ["c summary", "c gold"]]
+    # each file of references has the order of the predictions before the references of a row are joined
+    _, references, _ = read_systems(["ours.jsonl"], ["gold.jsonl", "more.txt"])
+    assert references.rows == expected_rows
+    _, references, _ = read_systems(["ours.jsonl"], ["more.txt", "gold.jsonl"])
+    assert references.rows == [row[::-1] for row in expected_rows]
+    # predictions without ids have the order of the first file with ids
+    for files in (["first.jsonl", "more.txt"], ["more.txt", "first.jsonl"], ["more.txt", "first.jsonl", "gold.jsonl"]):
+        systems, references, sources = read_systems(["ours.txt", "theirs.jsonl"], files, "articles.jsonl")
+        assert sources is not None
+        assert systems[1].texts() == ["a prediction", "b prediction", "c prediction"]
+        assert sources.texts() == ["a document", "b document", "c document"]
+        assert sorted(references.rows[2]) == sorted(["c gold"] + ["c summary"] * (len(files) - 1))
+    assert "articles.jsonl: rows are matched with those of theirs.jsonl by 'id'" in sources.notes

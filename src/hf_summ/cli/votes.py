@@ -265,7 +265,7 @@ def _read(arguments: argparse.Namespace) -> _Texts:
     """
     from hf_summ.evaluation.text_files import (
         RowReading,
-        aligned,
+        aligned_with_any,
         part_sentences,
         read_predictions,
         read_references,
@@ -274,23 +274,25 @@ def _read(arguments: argparse.Namespace) -> _Texts:
 
     reading = RowReading(prediction_column=arguments.prediction_column, **values_of(arguments, ColumnFlags))
     sources = read_sources(arguments.sources, reading)
+    # The files that have a row for each source, in the order of the sources.
+    aligned_files = [sources]
     references = None
     if arguments.references is not None:
-        references = read_references(arguments.references, reading)
+        references = read_references(arguments.references, reading, aligned_files=aligned_files)
+        aligned_files.append(references)
     elif arguments.summary_column is not None:
         raise ValueError("--summary_column: needs --references")
-    systems = {path: read_predictions(path, reading) for path in arguments.systems}
+    systems = {}
+    for path in arguments.systems:
+        systems[path] = aligned_with_any(read_predictions(path, reading), aligned_files)
+        aligned_files.append(systems[path])
     notes: list[str] = []
 
     def prepare(file: "TextFile") -> "TextFile":
-        """The file with a row for each source, in the order of the sources, and with line ends between sentences.
-
-        Notes on the file are added to `notes`.
-        """
-        aligned_file = aligned(file, sources)
+        """The file with line ends between sentences. Notes on the file are added to `notes`."""
         # Tags would tell the voters which system wrote a summary, so `part_sentences` replaces them by line ends.
-        split_file, tag_notes = part_sentences(aligned_file, arguments.separator)
-        notes.extend(aligned_file.notes)
+        split_file, tag_notes = part_sentences(file, arguments.separator)
+        notes.extend(file.notes)
         notes.extend(tag_notes)
         return split_file
 

@@ -114,7 +114,10 @@ def read_predictions(file: str, reading: RowReading = _USUAL_READING, taken: str
 
 
 def read_references(
-    files: str | Sequence[str], reading: RowReading = _USUAL_READING, taken: str | None = None
+    files: str | Sequence[str],
+    reading: RowReading = _USUAL_READING,
+    taken: str | None = None,
+    aligned_files: Sequence[TextFile] = (),
 ) -> TextFile:
     """Read references, one or several texts per row.
 
@@ -126,24 +129,33 @@ def read_references(
         files: a file as for `read_predictions`, or several files, each with another reference of every row. In a
             folder, files whose names differ in a capital letter between stops have references of the same text.
         reading, taken: as for `read_predictions`.
+        aligned_files: files with the same rows in the order that the references shall have, such as the predictions; by
+            default the references have the order of their first file.
 
     Raises:
-        ValueError: a file cannot be read, a column does not exist, values are not texts, or several files do not have
-            the same rows; see `aligned`.
+        ValueError: a file cannot be read, a column does not exist, values are not texts, or the files do not have the
+            same rows; see `aligned`.
     """
     if isinstance(files, str):
         files = [files]
-    first = _read(files[0], "references", reading, taken)
-    rows = [list(row) for row in first.rows]
-    notes = list(first.notes)
-    for name in files[1:]:
-        further_references = aligned(_read(name, "references", reading, taken), first)
-        for row, texts in zip(rows, further_references.rows, strict=True):
-            row.extend(texts)
-        notes.extend(further_references.notes)
-    # A row whose texts are all blank gets a single blank text.
-    rows = [written_texts(row) or [""] for row in rows]
-    return replace(first, name=", ".join(files), rows=rows, notes=tuple(notes))
+    # Each file is aligned before the references of a row are joined, because only some of the files may have ids.
+    reference_files: list[TextFile] = []
+    for name in files:
+        file = _read(name, "references", reading, taken)
+        reference_files.append(aligned_with_any(file, [*aligned_files, *reference_files]))
+    rows = []
+    for row in range(len(reference_files[0].rows)):
+        texts: list[str] = []
+        for file in reference_files:
+            texts.extend(file.rows[row])
+        # A row whose texts are all blank gets a single blank text.
+        rows.append(written_texts(texts) or [""])
+    ids = None
+    notes: list[str] = []
+    for file in reference_files:
+        ids = ids or file.ids
+        notes.extend(file.notes)
+    return replace(reference_files[0], name=", ".join(files), rows=rows, ids=ids, notes=tuple(notes))
 
 
 def read_documents(file: str, reading: RowReading = _USUAL_READING, taken: str | None = None) -> TextFile:
@@ -192,13 +204,13 @@ def read_systems(
         reference_file = read_references(first.name, reading, taken=first.column)
     else:
         first = read_predictions(predictions[0], reading)
-        reference_file = aligned(read_references(references, reading), first)
+        reference_file = read_references(references, reading, aligned_files=[first])
     systems = [first]
     for name in predictions[1:]:
-        systems.append(aligned(read_predictions(name, reading), first))
+        systems.append(aligned_with_any(read_predictions(name, reading), [*systems, reference_file]))
     if sources is None:
         return systems, reference_file, None
-    return systems, reference_file, aligned(read_sources(sources, reading), first)
+    return systems, reference_file, aligned_with_any(read_sources(sources, reading), [*systems, reference_file])
 
 
 def read_text(file: str | Path) -> str:
@@ -212,6 +224,30 @@ def read_text(file: str | Path) -> str:
     if not text.strip():
         raise ValueError(f"{file} is blank: give a text to judge")
     return text
+
+
+def aligned_with_any(file: TextFile, aligned_files: Sequence[TextFile]) -> TextFile:
+    """Bring the rows of a file into the order that several files have already.
+
+    The file is aligned with the first of these files that has an id in common with it, as some of them may have no ids.
+
+    Args:
+        file: the file.
+        aligned_files: files with the same rows in the same order; if there are none, the file stays as it is.
+
+    Raises:
+        ValueError: the files do not have the same rows; see `aligned`.
+    """
+    if not aligned_files:
+        return file
+    ids = set(file.ids or [])
+    partner = aligned_files[0]
+    for aligned_file in aligned_files:
+        if not ids.isdisjoint(aligned_file.ids or []):
+            return aligned(file, aligned_file)
+        if partner.ids is None and aligned_file.ids is not None:
+            partner = aligned_file
+    return aligned(file, partner)
 
 
 def aligned(file: TextFile, first: TextFile) -> TextFile:
