@@ -236,11 +236,41 @@ def test_rows_are_matched_by_their_ids(write):
     file = aligned(read_predictions(write("b.jsonl", reversed_rows)), first)
     assert (file.texts(), file.ids) == (["a", "b", "c"], first.ids)
     assert "b.jsonl: rows are matched with those of a.jsonl by 'id'" in file.notes
-    # ids of one file alone are passed over, as are those of which the other has none
-    for name, content in (("b.txt", "x\ny\nz\n"), ("c.jsonl", [{"id": letter, "summary": "x"} for letter in "xyz"])):
-        assert aligned(read_references(write(name, content)), first).notes[1:] == ()
+    # the same ids in the same order and the ids of one file alone need no note
+    assert aligned(read_references(write("b.txt", "x\ny\nz\n")), first).notes == ()
+    assert aligned(first, first).notes == first.notes
+
+
+def test_ids_of_which_no_use_is_made_are_told(write):
+    first = read_predictions(write("a.jsonl", [{"id": letter, "prediction": "a"} for letter in "abc"]))
+    other_ids = [{"id": letter, "summary": "x"} for letter in "xyz"]
     # ids count if each row has one
-    assert read_predictions(write("d.jsonl", [{"id": 1, "prediction": "a"}, {"prediction": "b"}])).ids is None
+    missing_id = [*other_ids[:2], {"summary": "x"}]
+    for name, content, reason in (
+        ("b.jsonl", other_ids, "they have no 'id' in common"),
+        ("c.jsonl", missing_id, "some rows of c.jsonl have no 'id'"),
+        ("c.csv", "id,summary\na,x\n,x\nc,x\n", "some rows of c.csv have no 'id'"),
+    ):
+        file = read_references(write(name, content), aligned_files=[first])
+        assert file.rows == [["x"], ["x"], ["x"]]
+        assert file.notes[1:] == (f"{name}: rows are matched with those of a.jsonl by their order, as {reason}",)
+    assert read_references("c.jsonl").ids is None
+    assert len(aligned(first, read_references("c.jsonl")).notes) == 2
+
+
+def test_numbers_that_became_floats_are_the_same_ids(write):
+    # pandas turns integers into floats if a row has no value
+    first = read_predictions(write("a.jsonl", [{"id": number, "prediction": "a"} for number in (1, 2, 15)]))
+    pq.write_table(pa.table({"id": [15.0, 2.0, 1.0], "summary": ["p", "q", "r"]}), "a.parquet")
+    for file in (
+        "a.parquet",
+        write("a.csv", "id,summary\n15.0,p\n2.0,q\n1.0,r\n"),
+        write("b.jsonl", '{"id": 15.0, "summary": "p"}\n{"id": 2.0, "summary": "q"}\n{"id": 1.0, "summary": "r"}\n'),
+    ):
+        references = aligned(read_references(file), first)
+        assert (references.texts(), references.ids) == (["r", "q", "p"], ["1", "2", "15"])
+    # sections are no floats
+    assert read_references(write("c.csv", "id,summary\n3.0,p\n3.10,q\n3,r\n")).ids == ["3.0", "3.10", "3"]
 
 
 @pytest.mark.parametrize(

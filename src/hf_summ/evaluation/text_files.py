@@ -44,6 +44,7 @@ _SETTINGS: dict[Kind, str] = {
 }
 # The column with the ids of rows.
 _ID_COLUMN = "id"
+_WHOLE_FLOAT = re.compile(r"-?\d+\.0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +81,7 @@ class TextFile:
             numbers in the file's name, or the whole name if some files have the same numbers. `ids` is None for a .txt
             file, or if a row has no id.
         notes: what was chosen, such as a column, in sentences for readers of the scores.
+        lacks_ids: whether the file has a column `id` in which some row has no value.
     """
 
     name: str
@@ -87,6 +89,7 @@ class TextFile:
     rows: list[list[str]]
     ids: list[str] | None = None
     notes: tuple[str, ...] = ()
+    lacks_ids: bool = False
 
     def texts(self) -> list[str]:
         """(N,), the first text of each row."""
@@ -246,6 +249,7 @@ def aligned_with_any(file: TextFile, aligned_files: Sequence[TextFile]) -> TextF
         if not ids.isdisjoint(aligned_file.ids or []):
             return aligned(file, aligned_file)
         if partner.ids is None and aligned_file.ids is not None:
+            # A note of `aligned` may say that this file has other ids.
             partner = aligned_file
     return aligned(file, partner)
 
@@ -254,7 +258,7 @@ def aligned(file: TextFile, first: TextFile) -> TextFile:
     """Bring the rows of a file into the order of the rows of the first file.
 
     If both files have ids and at least one id in common, rows with the same id belong together. Otherwise rows at the
-    same position belong together.
+    same position belong together. A note says so if both files have ids of which no use is made.
 
     Returns:
         The file with its rows in the order of the first file's rows.
@@ -272,7 +276,16 @@ def aligned(file: TextFile, first: TextFile) -> TextFile:
             f"{first.name} has {len(first.rows)} texts and {file.name} has {len(file.rows)}: the files must match "
             "row by row"
         )
-    return file
+    has_ids = file.ids is not None or file.lacks_ids
+    first_has_ids = first.ids is not None or first.lacks_ids
+    if not has_ids or not first_has_ids or (file.ids is not None and file.ids == first.ids):
+        return file
+    reason = f"they have no '{_ID_COLUMN}' in common"
+    for text_file in (first, file):
+        if text_file.lacks_ids:
+            reason = f"some rows of {text_file.name} have no '{_ID_COLUMN}'"
+    note = f"{file.name}: rows are matched with those of {first.name} by their order, as {reason}"
+    return replace(file, notes=(*file.notes, note))
 
 
 def _in_order_of_ids(file: TextFile, first: TextFile) -> TextFile:
@@ -410,10 +423,25 @@ def _texts_of_column(rows: "Dataset", column: str, kind: Kind, file: str) -> Tex
         else:
             texts.append([value or ""])
     ids = None
-    if _ID_COLUMN in rows.column_names and None not in rows[_ID_COLUMN]:
-        # JSON and CSV files may have the same numbers as integers and as texts.
-        ids = [str(id) for id in rows[_ID_COLUMN]]
-    return TextFile(file, column, texts, ids, (f"{file}: {kind} from '{column}'",))
+    lacks_ids = False
+    if _ID_COLUMN in rows.column_names:
+        ids = _ids_of_values(list(rows[_ID_COLUMN]))
+        lacks_ids = ids is None
+    return TextFile(file, column, texts, ids, (f"{file}: {kind} from '{column}'",), lacks_ids)
+
+
+def _ids_of_values(values: list[object]) -> list[str] | None:
+    """The values of the column `id` as strings; None if a row has no value, which is an empty field in a CSV file.
+
+    The same number may be an integer in one file, a text in another, and a float such as 15.0 in a third, because
+    pandas turns a column of integers into floats if a row has no value.
+    """
+    if None in values or "" in values:
+        return None
+    ids = [str(value) for value in values]
+    if all(_WHOLE_FLOAT.fullmatch(id) for id in ids):
+        ids = [id.removesuffix(".0") for id in ids]
+    return ids
 
 
 def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, taken: str | None) -> str:
