@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hf_summ.data import split_sentences
+from hf_summ.data import fit_vocabulary, split_sentences
 from hf_summ.evaluation import novelty, rouge, support
 from hf_summ.evaluation.measures import (
     MEASURES,
@@ -147,3 +147,24 @@ def test_rouge_of_a_tokenizers_subwords(tmp_path):
     assert f"language en, subwords of {tmp_path}" in as_text(report)
     with pytest.raises(ValueError, match=r"^`rouge_tokenizer` is 'no/such', but cannot be loaded: "):
         rouge(predictions, references, Settings(rouge_mode="rouge155", rouge_tokenizer="no/such"))
+
+
+@pytest.mark.filterwarnings("ignore:the references have .* letters outside a to z")
+def test_rouge_of_the_bytes_of_a_tokenizer(tmp_path):
+    # The tokens of characters outside ASCII are bytes, except for ä and Ä.
+    tokenizer = fit_vocabulary(["aä bä cä aÄ bÄ cÄ"], vocab_size=263, min_frequency=1, show_progress=False)
+    tokenizer.save_pretrained(tmp_path)
+
+    def rouge1(prediction: str, reference: str, language: str) -> float:
+        settings = Settings(language=language, rouge_types=("rouge1",), rouge_tokenizer=str(tmp_path))
+        return rouge([prediction], [reference], settings)["rouge1"].fmeasure[0]
+
+    # ö and ü share the first of two bytes, so that four of five subwords match
+    assert rouge1("Köse", "Küse", "de") == pytest.approx(80)
+    assert rouge1("Köse", "Käse", "de") == pytest.approx(100 * 2 * 3 / (5 + 4))
+    assert rouge1("schön", "schön", "de") == 100
+    # the case of whole characters and punctuation do not count, as in words
+    assert rouge1("(KÄSE, Ä!)", "käse ä", "de") == pytest.approx(100)
+    # English has no letters but a to z
+    assert rouge1("Köse", "Küse", "en") == 100
+    assert rouge1("Köse", "Käse", "en") == 100

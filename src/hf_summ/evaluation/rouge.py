@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import chain
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -61,6 +61,8 @@ ALL_TYPES = tuple(_ROUGE155_COUNTERS | _ROUGE_SCORE_COUNTERS)
 RougeMode = Literal["rouge155", "rouge_score"]
 Several = Literal["best", "pooled"]
 _SPACE = re.compile(rb"\s+")
+# The first of 256 letters that stand for the bytes of tokens which are parts of characters.
+_FIRST_BYTE_LETTER = 0xA000
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ def rouge(
     """ROUGE of each row, a prediction with one or several references. An empty prediction scores 0.
 
     With `settings.rouge_tokenizer`, the subwords of a text, written with spaces between them, are read like any other
-    text. So English subwords lose marks such as ## and are stemmed, limits count subwords, and warnings are about
+    text. So subwords lose marks such as ##, English subwords are stemmed, limits count subwords, and warnings are about
     subwords.
 
     Args:
@@ -212,7 +214,7 @@ def rouge(
     settings = settings or RougeSettings()
     reference_lists = check_rows(predictions, references)
     if settings.rouge_tokenizer is not None:
-        split_into_subwords = _subword_splitter(settings.rouge_tokenizer)
+        split_into_subwords = subword_splitter(_load_tokenizer(settings.rouge_tokenizer), settings.language)
         predictions = in_pieces(predictions, split_into_subwords, settings)
         reference_lists = in_pieces(reference_lists, split_into_subwords, settings)
         # Each line of subwords is a sentence now.
@@ -261,9 +263,40 @@ def _sentences(text: str, settings: RougeSettings) -> list[str]:
     return split_sentences(text, settings.language)
 
 
+def subword_splitter(tokenizer: Any, language: str) -> Callable[[str], list[str]]:
+    """The function that splits a text into the subwords that ROUGE compares.
+
+    In English, ROUGE reads a-z and 0-9 of the tokens. In other languages, a subword is the text of a token, because the
+    characters of byte-level tokens are bytes, of which some look like punctuation.
+
+    Args:
+        tokenizer: a tokenizer of transformers.
+        language: ISO 639 code of the words that ROUGE compares.
+    """
+    if is_english(language):
+        return tokenizer.tokenize
+
+    @cache
+    def text_of_token(token: str) -> str:
+        # Decoders change the start of a text, so a letter is put before the token, and cut off from the text.
+        text = tokenizer.convert_tokens_to_string(["a", token])[1:]
+        # Decoders write U+FFFD for a part of a character, or leave the part out.
+        is_part_of_character = "\ufffd" in text or (not text and token != "▁")
+        if is_part_of_character:
+            # Each byte is written as a letter without case, here of the Yi script, so that the token is read as a word.
+            return "".join([chr(_FIRST_BYTE_LETTER + byte) for byte in token.encode()])
+        # A token of white space must not end the line.
+        return " ".join(text.split())
+
+    def split(text: str) -> list[str]:
+        return [text_of_token(token) for token in tokenizer.tokenize(text)]
+
+    return split
+
+
 @lru_cache(maxsize=1)
-def _subword_splitter(name: str) -> Callable[[str], list[str]]:
-    """The function that splits a text into the subwords of a tokenizer, a folder or a name on the Hub.
+def _load_tokenizer(name: str) -> Any:
+    """Load a tokenizer, which is a folder or a name on the Hub.
 
     Raises:
         ValueError: the tokenizer cannot be loaded.
@@ -272,7 +305,7 @@ def _subword_splitter(name: str) -> Callable[[str], list[str]]:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(name).tokenize
+        return AutoTokenizer.from_pretrained(name)
     except OSError as error:
         # This error does not name the tokenizer if the Hub is out of reach.
         raise ValueError(f"`rouge_tokenizer` is {name!r}, but cannot be loaded: {one_line(error):.300}") from error

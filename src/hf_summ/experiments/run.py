@@ -19,6 +19,7 @@ from hf_summ.common.messages import check_choice, nearest, one_line
 from hf_summ.common.records import to_json
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.novelty import corpus_statistics
+from hf_summ.evaluation.rouge import subword_splitter
 from hf_summ.experiments.blocks import block_of_scores, block_of_values, make_report
 from hf_summ.experiments.content import Block, Relation, Report
 from hf_summ.experiments.judgements import count_votes, judge_texts
@@ -445,21 +446,21 @@ def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Data
         # with subwords, so `pieces` stays None, and `score` raises a ValueError for such a table.
         pieces = None
         if table.unit == "wordpieces":
-            pieces = _pieces(system)
+            pieces = _pieces(system, table.rouge.get("language", language))
         measures = score(table, language, corpus, predictions, outcome.losses, pieces)
     except (ValueError, ImportError) as error:
         return replace(outcome, problem=one_line(error))
     return replace(outcome, measures=measures)
 
 
-def _pieces(system: System) -> Pieces | None:
-    """The function that splits a text into the subwords of a system's model; None if the system is not trained."""
+def _pieces(system: System, language: str) -> Pieces | None:
+    """See `subword_splitter`, here for the subwords of a system's model; None if the system is not trained."""
     if system.training is None:
         return None
     processor = AutoProcessor.from_pretrained(system.training.folder)
     # The processor of a checkpoint without a processor class is the tokenizer itself.
     tokenizer = getattr(processor, "tokenizer", processor)
-    return tokenizer.tokenize
+    return subword_splitter(tokenizer, language)
 
 
 def _statistics(workplace: Workplace, dataset: str) -> Block:
