@@ -114,6 +114,22 @@ def test_restored_by_hand():
     assert restored([f"x {summary}"], [document]) == ["X Tower Smith Doe headline bridge today"]
 
 
+@pytest.mark.parametrize(
+    ("summary", "document", "expected"),
+    [
+        ("viel buße für alle", "Die Busse und noch mehr Busse. Er ruft zur Buße.", "Viel Buße für alle"),
+        ("im finale", "Das ﬁnale, ﬁnale Wort vor dem FINALE", "Im FINALE"),
+        ("die große halle", "In der GROẞE Halle", "Die GROẞE Halle"),
+        ("ein λόγος", "Zum ΛΌΓΟΣ", "Ein ΛΌΓΟΣ"),
+        # what begins with such a letter has no capital of one letter
+        ("ﬁnale da. ßa", "x", "ﬁnale da. ßa"),
+    ],
+)
+@pytest.mark.parametrize("strips_accents", [False, True])
+def test_a_letter_is_never_spelled_by_two(summary, document, expected, strips_accents):
+    assert restored([summary], [document], strips_accents) == [expected]
+
+
 def test_words_of_a_term_get_their_capitals_together():
     document = "We test Large Language Models (LLMs), as the models of a language change the language."
     assert restored(["robots with large language models"], [document]) == ["Robots with Large Language Models"]

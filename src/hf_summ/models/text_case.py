@@ -66,9 +66,9 @@ def restored(
 
     The spelling of the first word of a sentence counts if it begins a term such as `Neural Networks`. Otherwise it
     counts only if the word does not occur elsewhere in the documents. It is then put in lower case, unless a later
-    letter is a capital, as in `iPhone`. Words that the documents lack are not
-    changed. A space between two tokens is removed if the documents mostly have no space between the same tokens; no
-    space is added. Each sentence of a summary begins with a capital, unless it begins with a word such as `iPhone`.
+    letter is a capital, as in `iPhone`. Words that the documents lack are not changed. A space between two tokens is
+    removed if the documents mostly have no space between the same tokens; no space is added. Each sentence of a summary
+    begins with a capital, unless it begins with a word such as `iPhone`, or with ß or a ligature.
 
     Args:
         summaries: texts in lower case.
@@ -126,7 +126,12 @@ def _form(token: str, strips_accents: bool) -> str:
     if strips_accents:
         letters = [letter for letter in normalize("NFD", token) if category(letter) != "Mn"]
         token = "".join(letters)
-    return normalize("NFC", token).casefold()
+    # Case folding would make the letter ß ss, and the ligature ﬁ two letters: these are other spellings.
+    letters = []
+    for letter in normalize("NFC", token):
+        folded = letter.casefold()
+        letters.append(folded if len(folded) == 1 else letter.lower())
+    return "".join(letters)
 
 
 class _Usage:
@@ -341,7 +346,10 @@ def _written(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> str:
     for token, is_start in zip(spelled, _sentence_starts(spelled), strict=True):
         text = token.text
         if is_start and text == text.lower():
-            text = text[0].title() + text[1:]
+            capital = text[0].title()
+            # The capitals of ß and of ligatures are two letters.
+            if len(capital) == 1:
+                text = capital + text[1:]
         pieces.append(token.space + text)
     return "".join(pieces)
 
