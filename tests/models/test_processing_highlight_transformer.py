@@ -9,12 +9,14 @@ import pytest
 import torch
 from transformers import pipeline
 
+from hf_summ.data import fit_vocabulary
 from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
 from hf_summ.models.text_processing_highlight_transformer import (
     STOP_WORDS,
     candidates,
     document_frequencies,
     kept_text,
+    kept_texts,
     key_phrases,
     locate_phrases,
 )
@@ -239,6 +241,17 @@ def test_users_phrases_have_their_values(tiny_tokenizer, caplog):
         assert processor(text, phrases=["lopezes"], max_length=12)["phrase_starts"] == []
     assert "the phrase 'Ben' does not occur in the text, and is ignored" in caplog.text
     assert "the phrase 'lopezes' occurs only in the truncated part, and is ignored" in caplog.text
+
+
+def test_a_phrase_ends_after_the_accents_of_its_last_word():
+    text = "Ana opened the Cafe\u0301 Rene\u0301 today"
+    tokenizer = fit_vocabulary([text], units="words", min_frequency=1, show_progress=False)
+    processor = HIGHLIGHT_TRANSFORMER.processor(tokenizer)
+    row = processor(text, phrases=["Cafe\u0301 Rene\u0301"], max_length=6)
+    # the phrase is all that the truncation keeps
+    assert (row["phrase_starts"], row["phrase_ends"]) == ([3], [5])
+    (source,) = processor.read_sources([text], 6, with_offsets=True)
+    assert kept_texts(source) == ["Ana opened the Cafe\u0301 Rene\u0301"]
 
 
 def test_users_phrases_stand_where_their_words_are():

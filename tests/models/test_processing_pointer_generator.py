@@ -1,5 +1,7 @@
 """The pointer-generator's processor: unknown words have ids behind the vocabulary, and pointers are decoded."""
 
+from unicodedata import normalize
+
 import pytest
 
 from hf_summ import PointerGeneratorConfig, PointerGeneratorProcessor
@@ -36,6 +38,15 @@ def test_pointers_are_the_documents_own_words(words):
     ids = [ana, met, FIRST_POINTER + positions[0], FIRST_POINTER + positions[2], words.eos_token_id]
     assert words.batch_decode([ids], skip_special_tokens=True, documents=[DOCUMENT]) == ["ana met Zorro Quxville"]
     assert words.batch_decode([ids], skip_special_tokens=True) == ["ana met"]
+
+
+@pytest.mark.parametrize("word", ["René", "Nguyễn", "한국", "বাংলো", "x\u0302", "ガラス"])
+def test_decomposed_words_are_those_that_compose(words, word):
+    decomposed, composed = normalize("NFD", f"met {word} Ana"), normalize("NFC", f"met {word} Ana")
+    assert words(decomposed, decomposed) == words(composed, composed)
+    assert words(decomposed)["input_ids"] != words(f"met {decomposed[4]} Ana")["input_ids"]
+    for document in (decomposed, composed):
+        assert words.batch_decode([[FIRST_POINTER + 1]], documents=[document]) == [document.split()[1]]
 
 
 def test_subwords_leave_no_word_out(tiny_tokenizer):

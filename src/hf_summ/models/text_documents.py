@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
-from unicodedata import category, combining
+from unicodedata import category
 from weakref import WeakKeyDictionary
 
 from .checks import PADDING_ROWS
@@ -33,13 +33,7 @@ _LCSTS = r"\s!-@\[-`{-~·…‘’“”《》「」『』【】、（）：￥"
 WASHINGS = {"lcsts": (re.compile(f"[{_LCSTS}]+"), re.compile(f"[{_LCSTS}。！？，；]+"))}
 # The classes of tokens. A token has the class of its first character, except for unknown and special tokens.
 # Unspaced characters belong to scripts without spaces between words.
-_LETTER = 0
-_DIGIT = 1
-_OTHER = 2
-_SPACE = 3
-_UNKNOWN = 4
-_SPECIAL = 5
-_UNSPACED = 6
+_LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
 # Persian and Indian scripts join letters, or keep them apart, by these characters.
 _JOINERS = ("\u200c", "\u200d")
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
@@ -96,7 +90,23 @@ def tokenize(tokenizer, texts: Sequence[str], **settings: Any):
         rows = getattr(encoded, "encodings", None) or ()
         changed = [row for row in rows if row.overflowing or 0 in row.attention_mask]
         if not changed:
-            return encoded
+            break
+    if "offset_mapping" in encoded:
+        offsets_of_texts = zip(texts, encoded["offset_mapping"], strict=True)
+        encoded["offset_mapping"] = [_whole_offsets(text, offsets) for text, offsets in offsets_of_texts]
+    return encoded
+
+
+def _whole_offsets(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The [start, end) characters of tokens, each with the marks after it that belong to no token."""
+    whole = []
+    next_begin = len(text)
+    for begin, end in reversed(offsets):
+        while end < next_begin and _continues_word(text[end]):
+            end += 1
+        whole.append((begin, end))
+        next_begin = begin
+    return whole[::-1]
 
 
 def washed(text: str, washing: str | None, is_document: bool = False) -> str:
@@ -301,7 +311,6 @@ def word_table(tokenizer, vocab_size: int, pointers: int = 0) -> WordTable:
         ValueError: as `check_vocabulary`, or the tokenizer does not show where words start.
     """
     check_vocabulary(tokenizer, vocab_size)
-    # The number of pointers is rounded up to a multiple.
     pointers = -(-pointers // _POINTERS_AT_ONCE) * _POINTERS_AT_ONCE
     tables = _tables.setdefault(tokenizer, {})
     key = (len(tokenizer), vocab_size, pointers)
@@ -320,11 +329,9 @@ def check_vocabulary(tokenizer, vocab_size: int) -> None:
 
 
 class PointedWord(NamedTuple):
-    """A word of a document, in place of a pointer to it.
+    """A word of a document, in place of a pointer to it, and whether a space may precede the word.
 
-    Attributes:
-        text: the word.
-        opens_word: whether a space may precede the word; False directly after a letter or a mark, such as a hyphen.
+    No space may precede it directly after a letter or a mark, such as a hyphen.
     """
 
     text: str
@@ -343,15 +350,10 @@ def pointed_words(
         start: the position in the source of the document's first token.
     """
     words = {}
-    next_begins = [begin for begin, _ in offsets[1:]] + [len(document)]
     first = FIRST_POINTER + start
     for token in ids:
         if first <= token < first + len(offsets):
             begin, end = offsets[token - first]
-            # Tokenizers that compose characters leave out the accents after the last character. Other accents may be
-            # separate tokens.
-            while end < next_begins[token - first] and combining(document[end]):
-                end += 1
             text = document[begin:end]
             word_start = end - len(text.lstrip())
             opens_word = word_start == 0 or _BEFORE_WORD.match(document, word_start - 1) is not None
@@ -382,8 +384,9 @@ def decode_pointed(
 
 
 def _continues_word(character: str) -> bool:
-    """Whether a character is a vowel sign, an accent or a joiner, which belongs to the letter before."""
-    return character in _JOINERS or (character != "" and category(character).startswith("M"))
+    """Whether a character is a vowel sign, an accent, a joiner, or a vowel or final consonant of a Korean syllable."""
+    is_vowel_or_final = "\u1160" <= character <= "\u11ff"
+    return is_vowel_or_final or character in _JOINERS or (character != "" and category(character).startswith("M"))
 
 
 @dataclass(frozen=True)
@@ -477,10 +480,8 @@ def word_marks(tokenizer) -> WordMarks:
         ValueError: the decoder is of an unknown type.
     """
     backend = tokenizer.backend_tokenizer
-    decoder = {}
-    if backend.decoder is not None:
-        # The state of the whole tokenizer would contain the vocabulary.
-        decoder = json.loads(backend.decoder.__getstate__())
+    # The state of the whole tokenizer would contain the vocabulary.
+    decoder = {} if backend.decoder is None else json.loads(backend.decoder.__getstate__())
     types = {step.get("type") for step in decoder.get("decoders", [decoder])}
     if "ByteLevel" in types:
         return WordMarks("Ġ", opens=True, splits_classes=True, is_byte_level=True)
