@@ -10,7 +10,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 from hf_summ import DrgdProcessor
 from hf_summ.data import fit_vocabulary
 from hf_summ.models.text_documents import FIRST_POINTER
-from hf_summ.models.text_processing_recurrent import replace_unknown
+from hf_summ.models.text_processing_recurrent import DrgdTextProcessor, replace_unknown
+from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from tests.conftest import SENTENCES, save, word_piece_tokenizer
 from tests.models.architectures import DRGD, DRGD_PRINTED, build_with_processor
 
@@ -211,6 +212,32 @@ def test_several_summaries_of_each_document():
     for documents in (["a", "b", "c"], []):
         with pytest.raises(ValueError, match=f"4 sequences but {len(documents)} documents"):
             processor.batch_decode(rows, documents=documents)
+
+
+@pytest.mark.parametrize("is_of_folder", [False, True])
+def test_texts_with_pointers_are_cleaned_up_like_others(is_of_folder, tmp_path):
+    tokenizer = fit_vocabulary(["police 's new plan , it works ."], units="words", min_frequency=1, show_progress=False)
+    if is_of_folder:
+        tokenizer.save_pretrained(tmp_path)
+        tokenizer = FolderTokenizer(tmp_path)
+    document = "police 's Kowalski plan , it works ."
+    ids = tokenizer(document, add_special_tokens=False)["input_ids"]
+    rows = [ids[:2] + ids[3:], [*ids[:2], FIRST_POINTER + 2, *ids[3:]]]
+    processor = DrgdTextProcessor(tokenizer)
+
+    def decoded(**settings):
+        return processor.batch_decode(rows, documents=[document], **settings)
+
+    written = ["police 's plan , it works .", document]
+    cleaned = ["police's plan, it works.", "police's Kowalski plan, it works."]
+    assert decoded() == decoded(clean_up_tokenization_spaces=False) == written
+    assert decoded(clean_up_tokenization_spaces=True) == cleaned
+    tokenizer.clean_up_tokenization_spaces = True
+    assert decoded() == cleaned
+    assert decoded(clean_up_tokenization_spaces=False) == written
+    # restoring case comes after, and tells marks apart
+    processor.restore_case = True
+    assert decoded() == written
 
 
 def test_pointers_into_word_pieces():

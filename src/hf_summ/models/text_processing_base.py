@@ -175,9 +175,7 @@ class TextProcessor:
         for example in examples:
             documents.extend(example)
         encoded = self._tokenize(documents, with_offsets)
-        offsets: list = []
-        if with_offsets:
-            offsets = encoded["offset_mapping"]
+        offsets = encoded["offset_mapping"] if with_offsets else []
         before, after = self._special_ids()
         sources = []
         start = 0
@@ -269,9 +267,13 @@ class TextProcessor:
         Raises:
             ValueError: the number of summaries is not a multiple of the number of examples.
         """
-        if self.restore_case and kwargs.get("clean_up_tokenization_spaces") is None:
+        cleans_up = kwargs.get("clean_up_tokenization_spaces")
+        if cleans_up is None:
             # The clean-up would take some quotation marks for apostrophes; `restore` tells them apart.
-            kwargs["clean_up_tokenization_spaces"] = False
+            cleans_up = self.tokenizer.clean_up_tokenization_spaces and not self.restore_case
+            kwargs["clean_up_tokenization_spaces"] = cleans_up
+        # As in transformers, nothing is cleaned up after byte-pair encodings.
+        cleans_up = cleans_up and type(self.tokenizer.backend_tokenizer.model).__name__ != "BPE"
         rows = []
         for sequence in sequences:
             row = sequence.tolist() if hasattr(sequence, "tolist") else sequence
@@ -288,6 +290,8 @@ class TextProcessor:
             if max(ids, default=0) >= FIRST_POINTER:
                 words = self._pointed_words(documents[index // number], ids, max_length or self.max_source_length)
                 texts[index] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
+                if cleans_up:
+                    texts[index] = self.tokenizer.clean_up_tokenization(texts[index])
         return texts
 
     def _pointed_words(
@@ -412,8 +416,7 @@ class TextProcessor:
     @staticmethod
     def _features(sources: list[ReadSource]) -> dict[str, list]:
         """The inputs `input_ids` and `attention_mask`, and the fields of `LENGTHS`, for each example."""
-        features: dict[str, list] = {"input_ids": [], "attention_mask": []}
-        features.update(lengths=[], document_lengths=[], kept_lengths=[])
+        features: dict[str, list] = {name: [] for name in ("input_ids", "attention_mask", *LENGTHS)}
         for source in sources:
             row = source.row
             features["input_ids"].append(row.input_ids)
@@ -493,6 +496,5 @@ class SagCopyTextProcessor(CopyingTextProcessor):
     """The `TextProcessor` of SAGCopy; `SagCopyProcessor` describes the settings."""
 
     def _special_ids(self) -> tuple[list[int], list[int]]:
-        start_token_id = self.tokenizer.cls_token_id
-        before = [] if start_token_id is None else [start_token_id]
+        before, _ = super()._special_ids()
         return before, [self.eos_token_id]

@@ -169,7 +169,13 @@ class FolderTokenizer:
         is_byte_pair = type(self.backend_tokenizer.model).__name__ == "BPE"
         if not clean_up_tokenization_spaces or is_byte_pair:
             return texts
-        return [_cleaned(text) for text in texts]
+        return [self.clean_up_tokenization(text) for text in texts]
+
+    def clean_up_tokenization(self, text: str) -> str:
+        """A decoded text without spaces before punctuation and endings such as "n't"."""
+        for before, after in _CLEANUP:
+            text = text.replace(before, after)
+        return text
 
 
 def _text_of_token(token: str | Mapping[str, str] | None) -> str | None:
@@ -177,10 +183,3 @@ def _text_of_token(token: str | Mapping[str, str] | None) -> str | None:
     if isinstance(token, Mapping):
         return token["content"]
     return token
-
-
-def _cleaned(text: str) -> str:
-    """A decoded text without spaces before punctuation and endings such as "n't"."""
-    for before, after in _CLEANUP:
-        text = text.replace(before, after)
-    return text
