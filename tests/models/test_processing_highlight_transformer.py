@@ -265,6 +265,33 @@ def test_users_phrases_stand_where_their_words_are():
     assert spans == [((0, 0, len("बड़ी नदी")),)]
 
 
+# A text without spaces between words, a phrase, and how often it occurs.
+CASES_OF_UNSPACED = [
+    ("ในกรุงเทพมหานคร ฝนตก", "กรุงเทพ", 1),
+    # after a tone mark
+    ("ที่มหานคร", "มหานคร", 1),
+    # the next letter's tone mark belongs to the phrase's last letter
+    ("เท่าไร", "เท", 0),
+    ("ຢູ່ວຽງຈັນແລ້ວ", "ວຽງຈັນ", 1),
+    ("នៅភ្នំពេញថ្ងៃនេះ", "ភ្នំពេញ", 1),
+    ("သူရန်ကုန်မြို့မှာ", "ရန်ကုန်", 1),
+    ("𠮷野家と𠮷田", "野家", 1),
+    ("𠮷野家と𠮷田", "𠮷田", 1),
+    ("⺁字ㄅ字", "字", 2),
+    # a mark of kana before the phrase, and one after it
+    ("か\u3099東京", "東京", 1),
+    ("東京か\u3099", "東京か", 0),
+    ("ใช้iPhoneและiPhones", "iPhone", 1),
+    ("서울에서 서울", "서울", 1),
+]
+
+
+@pytest.mark.parametrize(("text", "phrase", "number"), CASES_OF_UNSPACED)
+def test_users_phrases_of_scripts_without_spaces(text, phrase, number):
+    (located,) = locate_phrases([text], [phrase])
+    assert [text[start:end] for _, start, end in located.spans] == [phrase] * number
+
+
 CASES_OF_UNUSABLE_PHRASES = [
     ({"a": math.nan}, ValueError, "a phrase must be text with a finite value, but there is 'a': nan"),
     ({3: 1.0}, ValueError, "a phrase must be text with a finite value, but there is 3: 1.0"),

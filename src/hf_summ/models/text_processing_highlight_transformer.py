@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from .checks import check_integer, check_list, check_texts, is_list, is_number
-from .text_documents import marks
+from .text_documents import IDEOGRAPHS, RUNNING, marks
 from .text_processing_base import CopyingTextProcessor, Documents, ReadSource
 
 logger = logging.getLogger(__name__)
@@ -56,8 +56,12 @@ STOP_WORDS = frozenset(
 _SIZES = (2, 3)
 # What may separate two words of a phrase: white space or a hyphen.
 _GAP = re.compile(r"\s+|-")
-# A character inside a word. Ideographs are left out, as words of ideographs have no spaces around them.
-_IN_WORD = re.compile(rf"[^\W\u2e80-\u9fff\uf900-\ufaff]|[{marks()}]")
+# Characters of scripts without spaces around words, among them radicals and Bopomofo.
+_UNSPACED = f"\u2e80-\u33ff{IDEOGRAPHS}{RUNNING}"
+# A character after which, or before which, a word goes on. No letter of such a script says so, but a vowel sign or an
+# accent continues the letter before it in all scripts.
+_BEFORE_REST = re.compile(rf"[^\W{_UNSPACED}]|(?![{_UNSPACED}])[{marks()}]")
+_REST_OF_WORD = re.compile(rf"[^\W{_UNSPACED}]|[{marks()}]")
 # A character at which a word may end: a letter, a digit, a vowel sign or an accent.
 _ENDS_WORD = re.compile(rf"[^\W_]|[{marks()}]")
 
@@ -236,7 +240,7 @@ def locate_phrases(documents: Sequence[str], phrases: Phrases) -> list[Phrase]:
 def _occurrences(phrase: str, document: str) -> Iterator[tuple[int, int]]:
     """Yield the [start, end) characters of a phrase's occurrences in a document, which do not overlap.
 
-    Occurrences that begin or end inside a word are skipped.
+    Occurrences that begin or end inside a word are skipped, except in scripts without spaces between words.
     """
     words = [re.escape(word) for word in re.split(r"[\s-]+", phrase) if word]
     if not words:
@@ -250,8 +254,8 @@ def _occurrences(phrase: str, document: str) -> Iterator[tuple[int, int]]:
     match = pattern.search(document)
     while match is not None:
         start, end = match.span()
-        is_begun = begins_word and start > 0 and _IN_WORD.match(document, start - 1)
-        is_continued = ends_word and _IN_WORD.match(document, end)
+        is_begun = begins_word and start > 0 and _BEFORE_REST.match(document, start - 1)
+        is_continued = ends_word and _REST_OF_WORD.match(document, end)
         if is_begun or is_continued:
             match = pattern.search(document, start + 1)
         else:
