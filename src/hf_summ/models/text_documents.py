@@ -311,7 +311,7 @@ def word_table(tokenizer, vocab_size: int, pointers: int = 0) -> WordTable:
         ValueError: as `check_vocabulary`, or the tokenizer does not show where words start.
     """
     check_vocabulary(tokenizer, vocab_size)
-    pointers = -(-pointers // _POINTERS_AT_ONCE) * _POINTERS_AT_ONCE
+    pointers = -(-pointers // _POINTERS_AT_ONCE) * _POINTERS_AT_ONCE  # rounded up to a multiple
     tables = _tables.setdefault(tokenizer, {})
     key = (len(tokenizer), vocab_size, pointers)
     if key not in tables:

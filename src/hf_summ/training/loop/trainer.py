@@ -360,8 +360,8 @@ class SummarizationTrainer(RowwiseTrainer):
         """Set the state of the run, and return the numbers of trained epochs, and of trained batches of the next one.
 
         Training may begin again within `train`, with a smaller batch, if memory was exhausted. transformers forgets the
-        best checkpoint of a run whose folder was moved. It also does not know how long a
-        stream is, and would take all trained batches for those of one pass.
+        best checkpoint of a run whose folder was moved. It also does not know how long a stream is, and would take all
+        trained batches for those of one pass.
         """
         self._components = {}
         epochs, batches = super()._init_training_state(
