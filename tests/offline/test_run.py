@@ -2,9 +2,11 @@
 
 import csv
 
+import pyarrow.parquet as pq
 import pytest
 from transformers import pipeline
 
+from hf_summ.data.files import read_files
 from hf_summ.offline import Outcome, run, summarize_rows
 from tests.conftest import first, save
 from tests.data.files import json_lines, write
@@ -99,3 +101,30 @@ def test_cells_of_csv_are_no_formulas(checkpoint, tmp_path):
     expected = [f"'{text}" for text in texts[:4]] + texts[4:]
     assert [row["'=name"] for row in cells] == expected
     assert {row["number"] for row in cells} == {"-3"}
+
+
+# `datasets` stores values of several types as JSON texts.
+MIXED_ROWS = [
+    {"document": "A text.", "id": 1, "meta": {"year": 2020}, "notes": [0.5, "b"], "more": {"a": [{"b": 1}]}},
+    {"document": "A text.", "id": "a7", "meta": {"venue": "ACL"}, "notes": ["c"], "more": {"a": [{"c": "d"}]}},
+    {"document": "A text.", "id": None, "meta": None, "notes": [], "more": None},
+]
+
+
+def test_values_of_several_types_in_a_column_are_kept(checkpoint, tmp_path):
+    file = write(tmp_path / "news.jsonl", json_lines(MIXED_ROWS))
+    written = {}
+    for name in ("rows.jsonl", "rows.csv", "rows.parquet"):
+        summarize_rows(file, checkpoint, tmp_path / name, device="cpu", **SETTINGS)
+        written[name] = read_files(str(tmp_path / name)).select_columns(list(MIXED_ROWS[0])).to_list()
+    assert written["rows.jsonl"] == MIXED_ROWS
+    assert list(written["rows.csv"][1].values()) == [
+        "A text.",
+        "a7",
+        '{"venue": "ACL"}',
+        '["c"]',
+        '{"a": [{"c": "d"}]}',
+    ]
+    # `datasets` recognizes the JSON texts in a Parquet file.
+    assert written["rows.parquet"] == MIXED_ROWS
+    assert pq.read_table(tmp_path / "rows.parquet")["id"].to_pylist() == ["1", '"a7"', None]

@@ -8,10 +8,10 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import datasets
 import pyarrow as pa
@@ -23,6 +23,9 @@ from hf_summ.common.records import spreadsheet_text, to_json
 from hf_summ.data.columns import has_text, is_list_column, written_texts
 from hf_summ.data.files import is_row_file
 from hf_summ.runtimes.documents import SOURCES
+
+if TYPE_CHECKING:
+    from datasets.features.features import FeatureType
 
 _NAME = "shard-"
 # The formats of a folder's files, each with the end of their names.
@@ -276,7 +279,7 @@ class Plan:
                 if self.format == "parquet":
                     pq.write_table(table, draft)
                 else:
-                    _write_lines(table, draft)
+                    _write_lines(table, kept_rows.features, draft)
         except OSError as error:
             reason = error.strerror or one_line(error)
             raise OSError(f"{path}: cannot be written ({reason}): rerun the command once it can") from error
@@ -348,11 +351,39 @@ def destination(output: str | Path, format: str | None) -> Destination:
     return Destination(path, format or "parquet")
 
 
-def _write_lines(table: pa.Table, path: Path) -> None:
-    """Write the rows of a table as compressed lines of JSON. Equal tables have equal files, as no time is written."""
+def _write_lines(table: pa.Table, features: Mapping[str, "FeatureType"], path: Path) -> None:
+    """Write the rows of a table as compressed lines of JSON. Equal tables have equal files, as no time is written.
+
+    Args:
+        table: the rows.
+        features: the types of the columns that come from the input.
+        path: the path of the file.
+    """
     with open(path, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as lines:
         for row in table.to_pylist():
+            for name, feature in features.items():
+                row[name] = _decoded(row[name], feature)
             lines.write(f"{to_json(row)}\n".encode())
+
+
+def _decoded(value: Any, feature: "FeatureType") -> object:
+    """A value of an Arrow table, with the values that JSON texts in it stand for.
+
+    If a column of a JSON file has values of several types, `datasets` stores them as JSON texts, with the type `Json`.
+
+    Args:
+        value: the value, which may contain such texts.
+        feature: its type.
+    """
+    if value is None:
+        return None
+    if isinstance(feature, datasets.Json):
+        return json.loads(value)
+    if isinstance(feature, dict):
+        return {name: _decoded(value[name], field) for name, field in feature.items()}
+    if isinstance(feature, datasets.List | datasets.LargeList):
+        return [_decoded(member, feature.feature) for member in value]
+    return value
 
 
 def _join_tables(shards: list[Path], path: Path) -> None:
