@@ -91,8 +91,8 @@ def test_a_run_that_ends_while_another_one_begins_is_not_continued(checkpoint, t
 
 
 def test_cells_of_csv_are_no_formulas(checkpoint, tmp_path):
-    texts = ["=1+1", "@SUM(1)", "+1+cmd|' /C calc'!A0", "\t=1", "-2", "+1.5", "A - B"]
-    rows = [{"document": "A text.", "=name": text, "number": -3} for text in texts]
+    texts = ["=1+1", "@SUM(1)", "+1+cmd|' /C calc'!A0", "\t=1", "-2", "+1.5", "-2e+05", "A - B"]
+    rows = [{"document": "A text.", "=name": text, "number": -1.5e-05} for text in texts]
     write(tmp_path / "news.jsonl", json_lines(rows))
     summarize_rows(tmp_path / "news.jsonl", checkpoint, tmp_path / "rows.csv", device="cpu", **SETTINGS)
     with open(tmp_path / "rows.csv", encoding="utf-8-sig", newline="") as file:
@@ -100,7 +100,7 @@ def test_cells_of_csv_are_no_formulas(checkpoint, tmp_path):
     # the first four could be read as formulas
     expected = [f"'{text}" for text in texts[:4]] + texts[4:]
     assert [row["'=name"] for row in cells] == expected
-    assert {row["number"] for row in cells} == {"-3"}
+    assert {row["number"] for row in cells} == {"-1.5e-05"}
 
 
 # `datasets` stores values of several types as JSON texts.
