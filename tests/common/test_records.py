@@ -1,11 +1,15 @@
 """Records of what the results in a folder are of, and JSON and YAML with keys twice."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 import yaml
+from transformers.trainer_utils import IntervalStrategy
 
-from hf_summ.common.records import changed, parse_json, parse_yaml, read_record, shown, write_record
+from hf_summ.common.records import changed, parse_json, parse_yaml, plain, read_record, shown, write_record
 
 
 def problem_of(content):
@@ -41,6 +45,17 @@ def test_differences_of_records_are_shown():
     # at most four are shown
     four_differences = differences + ["d"]
     assert shown(four_differences + ["e"]) == "; ".join(four_differences) + "; and 1 more"
+
+
+def test_values_of_any_type_are_recorded(tmp_path):
+    values = {"a": (np.int64(2), [np.float64(0.5), None]), 3: {"b": np.array([1, 2])}, "c": Path("d")}
+    values |= {"e": IntervalStrategy.NO, "f": True, "g": np.bool_(False), "h": torch.tensor(7)}
+    recorded = plain(values)
+    assert json.dumps(recorded) == (
+        '{"a": [2, [0.5, null]], "3": {"b": [1, 2]}, "c": "d", "e": "no", "f": true, "g": false, "h": 7}'
+    )
+    write_record(tmp_path / "run.yaml", recorded)
+    assert parse_yaml((tmp_path / "run.yaml").read_text()) == recorded
 
 
 def test_ordinary_texts_are_read_as_by_their_libraries():

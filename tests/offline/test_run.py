@@ -2,9 +2,10 @@
 
 import csv
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from transformers import pipeline
+from transformers import GenerationConfig, pipeline
 
 from hf_summ.data.files import read_files
 from hf_summ.offline import Outcome, run, summarize_rows
@@ -65,6 +66,20 @@ def test_rows_in_another_encoding_do_not_go_on(checkpoint, tmp_path):
     assert run("utf-8").rows == 0
     with pytest.raises(ValueError, match=r"has summaries of another run \(encoding not set, now latin-1\)"):
         run("latin-1")
+
+
+def test_settings_of_any_type_may_resume(checkpoint, tmp_path):
+    write(tmp_path / "news.jsonl", json_lines(ROWS[:3]))
+    flags = {"files": tmp_path / "news.jsonl", "model": checkpoint, "output": tmp_path / "out", "device": "cpu"}
+    settings = {"num_beams": np.int64(2), "length_penalty": np.float64(0.5), "eos_token_id": (2, 3)}
+    settings["generation_config"] = GenerationConfig(max_new_tokens=2)
+    assert summarize_rows(**flags, **settings, rows_per_shard=np.int64(2)).rows == 3
+    # the same call, and one with the same values in Python's own types
+    assert summarize_rows(**flags, **settings, rows_per_shard=np.int64(2)).rows == 0
+    settings |= {"num_beams": 2, "length_penalty": 0.5, "eos_token_id": [2, 3]}
+    assert summarize_rows(**flags, **settings, rows_per_shard=2).rows == 0
+    with pytest.raises(ValueError, match=r"has summaries of another run \(num_beams 2, now 1\)"):
+        summarize_rows(**flags, **settings | {"num_beams": np.int64(1)}, rows_per_shard=2)
 
 
 def test_bundled_model_is_named_as_on_the_command_line(shipped, tmp_path):

@@ -101,6 +101,27 @@ def write_record(path: Path, content: Mapping[str, object]) -> None:
     write_atomically(path, text)
 
 
+def plain(value: Any) -> Any:
+    """A value as a record gives it back: lists for tuples, Python's numbers for NumPy's, and texts for objects."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    # YAML lacks derived types, such as np.float64 and enumerations of texts. `str` of the latter gives their names.
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if hasattr(value, "tolist"):
+        # This is a number or an array of NumPy, or a tensor.
+        return plain(value.tolist())
+    return str(value)
+
+
 def changed(before: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """The settings of `now` that differ from `before`, as `name BEFORE, now NOW`."""
     differences = []

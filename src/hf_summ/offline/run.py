@@ -13,7 +13,7 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from hf_summ.common.hashes import content_hash
 from hf_summ.common.messages import check_choice, progress_bar
-from hf_summ.common.records import changed, read_record, shown, write_record
+from hf_summ.common.records import changed, plain, read_record, shown, write_record
 from hf_summ.data.columns import choose_text_column
 from hf_summ.data.files import files_of, read_files
 from hf_summ.models.checks import check_integer
@@ -78,7 +78,8 @@ def summarize_rows(
         device: the device of each model; by default, a GPU for each process if there are any.
         csv_separator, encoding: how to read text files, as in `hf_summ.data.Reading`. A .csv file is written with the
             same separator.
-        settings: settings of the pipeline's call, such as `num_beams` and `long_documents`.
+        settings: settings of the pipeline's call, such as `num_beams` and `long_documents`. A run with a function among
+            them cannot be resumed by another process, which cannot tell whether it is the same function.
 
     Returns:
         The counts of this call, as from `run_plan`.
@@ -197,6 +198,8 @@ def _start_or_continue(plan: Plan, settings: Mapping[str, object]) -> None:
     run_settings["output_column"] = plan.output_column
     run_settings["rows_per_shard"] = plan.rows_per_shard
     run_settings["format"] = plan.format
+    # The settings are compared in the form in which the record gives them back.
+    run_settings = plain(run_settings)
     record = read_record(folder / RECORD, _record_problem)
     recorded_settings = {}
     differences = []

@@ -17,7 +17,7 @@ from hf_summ.checkpoints.overrides import BOOKKEEPING
 from hf_summ.checkpoints.pretrained_parts import pretrained_names
 from hf_summ.common.flags import names
 from hf_summ.common.hashes import content_hash, hash_of_values
-from hf_summ.common.records import shown
+from hf_summ.common.records import plain, shown
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, SummarizationTrainingArguments, flags_of
 from hf_summ.training.folder.ledger import STARTING_WEIGHTS, VALIDATION, Description, Ledger, SplitOrigin
@@ -80,8 +80,8 @@ def describe(
         "updates": _updates(arguments, data, built),
         "settings": settings,
     }
-    # YAML has no enumerations and no paths, so JSON turns them into strings
-    return json.loads(json.dumps(description, default=str))
+    # YAML has no enumerations and no paths.
+    return plain(description)
 
 
 def library_versions() -> dict[str, str]:
