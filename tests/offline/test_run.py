@@ -28,6 +28,7 @@ CASES_OF_WRONG_ARGUMENTS = [
     ({"num_processes": -1}, ValueError, "`num_processes` is -1, but must be at least 1"),
     ({"batch_size": 0.5}, TypeError, "`batch_size` must be an integer, but is float: 0.5"),
     ({"format": "parket"}, ValueError, "`format` is 'parket', but must be one of parquet"),
+    ({"num_return_sequences": 2}, ValueError, "`num_return_sequences` is '2', but must be one of 1, None"),
 ]
 
 

@@ -86,14 +86,16 @@ def summarize_rows(
 
     Raises:
         TypeError: a number is not an integer.
-        ValueError: a number is below 1, a format is unknown, a file or a column does not exist, or an error of
-            `run_plan`.
+        ValueError: a number is below 1, a format is unknown, several summaries of a document are wanted, a file or a
+            column does not exist, or an error of `run_plan`.
         OSError: an error of `run_plan`.
     """
     numbers = {"rows_per_shard": rows_per_shard, "num_processes": num_processes, "batch_size": batch_size}
     for name, number in numbers.items():
         check_integer(name, number, 1)
     check_choice("`format`", format, (*FORMATS, None))
+    # A row has one summary, as in the service.
+    check_choice("`num_return_sequences`", settings.get("num_return_sequences"), (1, None))
     if isinstance(files, str | Path):
         files = [files]
     paths = files_of([str(file) for file in files])
