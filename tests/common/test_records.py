@@ -33,7 +33,7 @@ CASES_OF_NO_RECORDS = [b"kind: other", b"{", b"\xff", b"[]", b"", b"name: x"]
 def test_a_file_that_is_no_record_is_told(tmp_path, content):
     path = tmp_path / "run.yaml"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"run.yaml: cannot be read \(.*\): remove it if the folder's results may be"):
+    with pytest.raises(ValueError, match=r"run.yaml: cannot be read \(.*\): remove it only if you no longer need"):
         read_record(path, problem_of)
 
 
