@@ -333,19 +333,20 @@ def _with_texts(split: _Split, columns: Columns, corpus: Corpus) -> Rows:
         rows = rows._resolve_features()
     if corpus.format is not None:
         rows = _checked_passing(rows, corpus, where)
-    has_documents = is_list_column(rows, columns.document, where)
-    settings = None
-    if corpus.format is not None and corpus.format.separate is not None and not has_documents:
+    has_document_lists = is_list_column(rows, columns.document, where)
+    # The argument by which `_with_document` splits a text into documents; None if there is nothing to split.
+    separator_settings = None
+    if corpus.format is not None and corpus.format.separate is not None and not has_document_lists:
         # Data sets on the Hub have one text of all documents in a row. `format.read` makes lists from files.
-        settings = {"separate": corpus.format.separate}
-        has_documents = True
-    has_summaries = columns.summary is not None and is_list_column(rows, columns.summary, where)
+        separator_settings = {"separate": corpus.format.separate}
+        has_document_lists = True
+    has_summary_lists = columns.summary is not None and is_list_column(rows, columns.summary, where)
     if columns.prefix is not None and is_list_column(rows, columns.prefix, where):
         raise ValueError(f"{where}: column '{columns.prefix}' of prefixes has lists, but must have texts")
-    rows = _renamed(rows, columns, has_documents, has_summaries)
-    if has_documents:
-        rows = _with_text_and_list(rows, _with_document, "document", DOCUMENTS_COLUMN, settings)
-    if has_summaries:
+    rows = _renamed(rows, columns, has_document_lists, has_summary_lists)
+    if has_document_lists:
+        rows = _with_text_and_list(rows, _with_document, "document", DOCUMENTS_COLUMN, separator_settings)
+    if has_summary_lists:
         rows = _with_text_and_list(rows, _with_summary, "summary", REFERENCES_COLUMN)
     return _without_blank(rows, where)
 
@@ -365,7 +366,11 @@ def passing(rows: Rows, corpus: Corpus) -> Rows:
 
 
 def _checked_passing(rows: Rows, corpus: Corpus, where: str) -> Rows:
-    """The rows of `passing`. Their number is logged if it is smaller, and none is a ValueError, except for a stream."""
+    """The rows of `passing`. If some rows do not pass, the number of those that pass is logged, except for a stream.
+
+    Raises:
+        ValueError: no row passes; for a stream, this is not checked.
+    """
     passing_rows = passing(rows, corpus)
     if corpus.format is None or corpus.format.option is None or isinstance(rows, datasets.IterableDataset):
         return passing_rows
@@ -377,28 +382,25 @@ def _checked_passing(rows: Rows, corpus: Corpus, where: str) -> Rows:
     return passing_rows
 
 
-def _renamed(rows: Rows, columns: Columns, has_documents: bool, has_summaries: bool) -> Rows:
+def _renamed(rows: Rows, columns: Columns, has_document_lists: bool, has_summary_lists: bool) -> Rows:
     """The rows with the chosen columns under the names that `load` gives them.
 
     Columns that were not chosen and have one of these names are dropped.
 
     Args:
         columns: the chosen columns.
-        has_documents, has_summaries: whether the columns of documents and summaries have lists of texts, or will have
+        has_document_lists, has_summary_lists: whether the columns of documents and summaries have lists, or will have
             them. They are then renamed to `documents` and `references`, otherwise to `document` and `summary`.
     """
-    names = {columns.document: DOCUMENTS_COLUMN if has_documents else "document"}
+    names = {columns.document: DOCUMENTS_COLUMN if has_document_lists else "document"}
     if columns.summary is not None:
-        names[columns.summary] = REFERENCES_COLUMN if has_summaries else "summary"
+        names[columns.summary] = REFERENCES_COLUMN if has_summary_lists else "summary"
     if columns.prefix is not None:
         names[columns.prefix] = PREFIX_COLUMN
     reserved = {"document", DOCUMENTS_COLUMN, "summary", PREFIX_COLUMN}
-    if has_summaries:
+    if has_summary_lists:
         reserved.add(REFERENCES_COLUMN)
-    dropped = []
-    for name in rows.column_names or []:
-        if name in reserved and name not in names:
-            dropped.append(name)
+    dropped = [name for name in rows.column_names or [] if name in reserved and name not in names]
     rows = rows.remove_columns(dropped)
     changed = {name: new for name, new in names.items() if name != new}
     return rows.rename_columns(changed)
