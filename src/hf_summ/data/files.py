@@ -12,7 +12,7 @@ import logging
 import lzma
 import os
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -215,9 +215,10 @@ def read_files(
     if len(files) == 1 and is_saved(files[0]):
         return _saved_split(files[0])
     builders = {BUILDERS.get(extension_of(file)) for file in files}
-    builder = builders.pop()
-    if builder is None or builders:
+    if len(builders) > 1 or None in builders:
         raise ValueError(f"{_shown(files)}: files must be of one type, which is one of {', '.join(BUILDERS)}")
+    builder = builders.pop()
+    assert builder is not None
     if builder == "json":
         for file in files:
             _check_first_row(file)
@@ -228,9 +229,7 @@ def read_files(
         with silence, bars_shown(size > _LARGE):
             settings = {"files": file_states(files), "encoding": encoding}
             if builder == "text":
-                if streaming:
-                    return datasets.IterableDataset.from_generator(_line_rows, gen_kwargs=settings)
-                return datasets.Dataset.from_generator(_line_rows, cache_dir=cache_dir, gen_kwargs=settings)
+                return _generated(_line_rows, None, settings, cache_dir, streaming)
             options = _options(builder, files, csv_separator, encoding)
             rows = datasets.load_dataset(
                 builder, data_files=files, split="train", cache_dir=cache_dir, streaming=streaming, **options
@@ -240,14 +239,35 @@ def read_files(
             features = datasets.Features({name: _untimed(feature) for name, feature in rows.features.items()})
             if features == rows.features:
                 return rows
-            # pyarrow has made times of texts that look like times, and the texts cannot be restored.
-            if streaming:
-                return datasets.IterableDataset.from_generator(_json_rows, features, gen_kwargs=settings)
-            return datasets.Dataset.from_generator(_json_rows, features, cache_dir=cache_dir, gen_kwargs=settings)
+            # pyarrow has made times of texts that look like times, and the texts cannot be restored. So the files are
+            # read again, without pyarrow.
+            return _generated(_json_rows, features, settings, cache_dir, streaming)
     except Exception as error:
         # The readers of broken files raise errors of any type.
         reason = one_line(error.__cause__ or error) or "no rows"
         raise ValueError(f"{_shown(files)}: cannot be read: {reason:.300}") from error
+
+
+def _generated(
+    generator: Callable[..., Iterator[dict]],
+    features: "datasets.Features | None",
+    settings: dict[str, object],
+    cache_dir: str | None,
+    streaming: bool,
+) -> "datasets.Dataset | datasets.IterableDataset":
+    """The rows that a generator yields.
+
+    Args:
+        generator: a function that yields the rows: name of a column -> value.
+        features: name of a column -> the type of its values; None to infer the types from the rows.
+        settings: the arguments of `generator`.
+        cache_dir, streaming: as for `read_files`.
+    """
+    import datasets
+
+    if streaming:
+        return datasets.IterableDataset.from_generator(generator, features, gen_kwargs=settings)
+    return datasets.Dataset.from_generator(generator, features, cache_dir=cache_dir, gen_kwargs=settings)
 
 
 def file_states(files: Iterable[str | os.PathLike]) -> tuple[tuple[str, int, int], ...]:
