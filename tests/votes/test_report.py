@@ -82,14 +82,14 @@ def test_figures_are_those_counted_by_hand(missing):
     means.sort()
     assert figures["preference"]["interval"] == pytest.approx([means[50], means[1949]], abs=2)
     signs = generator.choice([-1, 1], (2000, len(documents)))
-    leads = np.array([sum(values) for values in documents])
-    as_far = np.abs(signs @ leads) >= abs(leads.sum())
+    differences = np.array([sum(values) for values in documents])
+    as_far = np.abs(signs @ differences) >= abs(differences.sum())
     assert figures["preference"]["p_value"] == pytest.approx(as_far.mean(), abs=0.04)
     complete = table[:, ~np.isnan(table).any(0)]
     assert figures["kappa"] == pytest.approx(fleiss_kappa(complete))
     assert figures["alpha"] == pytest.approx(krippendorff_alpha(table))
     assert figures["ordinal_alpha"] == pytest.approx(krippendorff_alpha(table, "ordinal"))
-    needed = examples_to_decide(leads)
+    needed = examples_to_decide(differences)
     assert figures["more_documents"] == needed - len(documents) > 0
     sides = [choices.get("fluency") for choices in votes.choices.values()]
     on_a, on_b = sides.count("A"), sides.count("B")
@@ -121,8 +121,8 @@ CASES_OF_UNDECIDED_VOTES = [
     ([[1, -1, 1, 1, -1, 1] * 5], "about 35 more"),
     ([[1, -1] * 10], "not at this effect"),
     ([[0] * 10], "not at this effect"),
-    # The leads are 3 on five documents, 0 on ten, and -1 on five documents with a single vote. As in the test, each
-    # vote has the same weight, so that their mean is 0.5 and their deviation 1.539:
+    # The differences are 3 on five documents, 0 on ten, and -1 on five documents with a single vote. As in the test,
+    # each vote has the same weight, so that their mean is 0.5 and their deviation 1.539:
     # ((1.960 + 0.842) · 1.539 / 0.5)² = 75, of which 20 are there
     (
         [[1] * 5 + [1, -1] * 5 + [-1] * 5, [1] * 5 + [-1, 1] * 5 + [None] * 5, [1] * 5 + [0] * 10 + [None] * 5],

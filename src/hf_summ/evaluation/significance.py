@@ -28,7 +28,7 @@ _CHUNK = 1 << 16
 _MOST_READ = 100
 _FEWEST_READ = 20
 # The level of significance of the test in `is_paired`.
-_LEVEL = 0.05
+_SIGNIFICANCE_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def is_paired(texts: Sequence[str], counterparts: Sequence, score: Callable[...,
             scores = score(texts, counterparts)
             moved_scores = score(texts, moved_counterparts)
             is_closer = scores.mean() > moved_scores.mean()
-            return is_closer and paired_randomization(scores, moved_scores) <= _LEVEL
+            return is_closer and paired_randomization(scores, moved_scores) <= _SIGNIFICANCE_LEVEL
         except ValueError:
             # The texts cannot be scored.
             return True

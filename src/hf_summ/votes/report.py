@@ -3,12 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
 from hf_summ import __version__
-from hf_summ.common.messages import check_choice
 from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.report import shown_interval, shown_p_value
 from hf_summ.evaluation.significance import (
@@ -18,17 +17,16 @@ from hf_summ.evaluation.significance import (
     ratio,
     sign_test,
 )
+from hf_summ.votes.agreement import fleiss_kappa, krippendorff_alpha
 from hf_summ.votes.collecting import Votes, missing_votes
 
 # The largest p-value at which a preference counts as decided.
-_LEVEL = 0.05
+_SIGNIFICANCE_LEVEL = 0.05
 # Votes on fewer documents than these decide nothing, whatever p: a single vote would change p, and the deviation of so
 # few documents is uncertain.
 _MIN_DOCUMENTS = 10
 # If more further documents than these are needed, the number is not shown: nobody would vote on so many.
 _MAX_DOCUMENTS = 10_000
-# Which properties of numbers Krippendorff's alpha counts; see `krippendorff_alpha`.
-Level = Literal["nominal", "ordinal", "interval"]
 
 
 class Preference(TypedDict):
@@ -169,10 +167,10 @@ def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, s
     outcomes = votes.outcomes(pair, aspect)
     preference = None
     more_documents = None
-    leads = _leads(outcomes)
-    if len(leads.votes):
-        preference = _preference(leads, resamples, seed)
-        more_documents = _more_documents(leads, preference["p_value"])
+    document_votes = _document_votes(outcomes)
+    if len(document_votes.counts):
+        preference = _preference(document_votes, resamples, seed)
+        more_documents = _more_documents(document_votes, preference["p_value"])
     agreement = _agreement(outcomes)
     sides = votes.sides(pair, aspect)
     wins_of_a = _votes_with(sides, 1)
@@ -197,54 +195,60 @@ def _votes_with(outcomes: np.ndarray, value: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Leads:
-    """For each document with votes, (D,): the first system's wins minus its losses, and the number of votes."""
+class _DocumentVotes:
+    """The votes on each document that has votes.
 
-    sums: np.ndarray
-    votes: np.ndarray
+    Attributes:
+        differences: (D,), the first system's wins minus its losses.
+        counts: (D,), the number of votes.
+    """
 
-
-def _leads(outcomes: np.ndarray) -> _Leads:
-    """The leads on documents, given the outcomes of all votes, (V, N), as `Votes.outcomes` gives them."""
-    votes = (~np.isnan(outcomes)).sum(0)
-    has_votes = votes > 0
-    sums = np.nansum(outcomes[:, has_votes], 0)
-    return _Leads(sums, votes[has_votes])
+    differences: np.ndarray
+    counts: np.ndarray
 
 
-def _preference(leads: _Leads, resamples: int, seed: int) -> Preference:
-    """The mean lead, with an interval and a p-value if there are at least two documents.
+def _document_votes(outcomes: np.ndarray) -> _DocumentVotes:
+    """The votes on each document, given the outcomes of all votes, (V, N), as `Votes.outcomes` gives them."""
+    counts = (~np.isnan(outcomes)).sum(0)
+    has_votes = counts > 0
+    differences = np.nansum(outcomes[:, has_votes], 0)
+    return _DocumentVotes(differences, counts[has_votes])
+
+
+def _preference(document_votes: _DocumentVotes, resamples: int, seed: int) -> Preference:
+    """The mean of wins minus losses, with an interval and a p-value if there are at least two documents.
 
     The bootstrap and the randomization draw documents and not votes, as the votes on the same document are not
     independent.
     """
-    documents = len(leads.votes)
-    mean = 100 * float(leads.sums.sum() / leads.votes.sum())
+    differences, counts = document_votes.differences, document_votes.counts
+    documents = len(counts)
+    mean = 100 * float(differences.sum() / counts.sum())
     preference: Preference = {"mean": mean, "documents": documents, "interval": None, "p_value": None}
     if documents > 1:
-        rows = np.column_stack((100 * leads.sums, leads.votes))
+        rows = np.column_stack((100 * differences, counts))
         interval = bootstrap_interval(rows, resamples, seed=seed, measure=ratio)
         preference["interval"] = [interval.low, interval.high]
-        preference["p_value"] = paired_randomization(leads.sums, np.zeros(documents), resamples, seed)
+        preference["p_value"] = paired_randomization(differences, np.zeros(documents), resamples, seed)
     return preference
 
 
-def _more_documents(leads: _Leads, p_value: float | None) -> int | None:
+def _more_documents(document_votes: _DocumentVotes, p_value: float | None) -> int | None:
     """How many further documents would probably decide which system is preferred.
 
     Args:
-        leads: the leads on the documents with votes.
+        document_votes: the votes on the documents that have votes.
         p_value: the p-value of the preference on these documents; None if it is unknown.
 
     Returns:
         0 if the documents with votes decide; None if the number is unknown or unrealistic.
     """
-    documents = len(leads.votes)
+    documents = len(document_votes.counts)
     if documents < _MIN_DOCUMENTS or p_value is None:
         return None
-    if p_value <= _LEVEL:
+    if p_value <= _SIGNIFICANCE_LEVEL:
         return 0
-    more = max(1, examples_to_decide(leads.sums) - documents)
+    more = max(1, examples_to_decide(document_votes.differences) - documents)
     if more > _MAX_DOCUMENTS:
         return None
     return int(more)
@@ -385,114 +389,3 @@ def _settings_line(report: VoteReport) -> str:
         f"documents: {report['documents']}; voters: {report['voters']}; {settings['resamples']} resamples, seed "
         f"{settings['seed']}; hf_summ {settings['hf_summ']}"
     )
-
-
-def fleiss_kappa(judgments: Sequence[Sequence[float]] | np.ndarray) -> float:
-    """Fleiss' κ: 1 for full agreement, 0 for agreement by chance; NaN if all judgments are the same.
-
-    Source: Fleiss (1971), "Measuring nominal scale agreement among many raters".
-
-    Args:
-        judgments: (V, N), the category that each of V judges gave to each of N units, as a number. None is missing.
-
-    Raises:
-        ValueError: there are fewer than two judges or no units, or judgments are missing.
-    """
-    values = _checked(judgments)
-    if np.isnan(values).any():
-        judge, unit = np.argwhere(np.isnan(values))[0]
-        raise ValueError(
-            f"`judgments` has none of judge {judge} on unit {unit}, but Fleiss' kappa needs all: omit the unit, "
-            "or use `krippendorff_alpha`"
-        )
-    judges = len(values)
-    counts = _value_counts(values)
-    categories = counts.shape[1]
-    if categories == 1:
-        return math.nan
-    agreement_of_units = ((counts**2).sum(1) - judges) / (judges * (judges - 1))
-    agreement = float(agreement_of_units.mean())
-    category_shares = counts.sum(0) / values.size
-    chance = float((category_shares**2).sum())
-    return (agreement - chance) / (1 - chance)
-
-
-def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level: Level = "nominal") -> float:
-    """Krippendorff's α: 1 for full agreement, 0 for agreement by chance; NaN if no two judgments differ.
-
-    Units with fewer than two judgments do not count. Source: Krippendorff (2011), "Computing Krippendorff's
-    alpha-reliability".
-
-    Args:
-        judgments: (V, N), the number that each of V judges gave to each of N units; NaN where a judgment is missing.
-        level: which properties of the numbers count: only whether they differ ("nominal"), also their order
-            ("ordinal"), or also their distances ("interval").
-
-    Raises:
-        ValueError: there are fewer than two judges or no units, or the level is unknown.
-    """
-    check_choice("`level`", level, _SQUARED_DISTANCES)
-    values = _checked(judgments)
-    counts = _value_counts(values)
-    counts = counts[counts.sum(1) > 1]
-    # Each judgment is paired with the other judgments of its unit. A coincidence of two values counts these pairs, so
-    # that the pairs of a unit have the weight of its judgments.
-    shares = counts / (counts.sum(1, keepdims=True) - 1)
-    coincidences = shares.T @ counts - np.diag(shares.sum(0))
-    totals = coincidences.sum(0)
-    if (totals > 0).sum() < 2:
-        return math.nan
-    squared_distances = _SQUARED_DISTANCES[level](_distinct(values), totals)
-    # The coincidences that are expected by chance. They are wrong for pairs of equal values, but the distance of such a
-    # pair is 0, so that it adds nothing to the sums below.
-    expected = np.outer(totals, totals) / (totals.sum() - 1)
-    observed_disagreement = (coincidences * squared_distances).sum()
-    expected_disagreement = (expected * squared_distances).sum()
-    return 1 - float(observed_disagreement / expected_disagreement)
-
-
-def _checked(judgments: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
-    """The judgments as an array, (V, N).
-
-    Raises:
-        ValueError: there are fewer than two judges, or no units.
-    """
-    values = np.asarray(judgments, dtype=np.float64)
-    if values.ndim != 2 or len(values) < 2 or not values.shape[1]:
-        raise ValueError(
-            f"`judgments` has shape {values.shape}, but must have a row for each of at least two judges, and a column "
-            "for each unit"
-        )
-    return values
-
-
-def _distinct(values: np.ndarray) -> np.ndarray:
-    """The different values in ascending order, (K,), without NaN."""
-    return np.unique(values[~np.isnan(values)])
-
-
-def _value_counts(values: np.ndarray) -> np.ndarray:
-    """How many judges gave each unit each of the K values, (N, K). The values are in ascending order."""
-    is_value = values[:, :, None] == _distinct(values)
-    return is_value.sum(0).astype(np.float64)
-
-
-def _nominal_distances(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """1 for two different values, and 0 for equal values."""
-    return 1 - np.eye(len(values))
-
-
-def _ordinal_distances(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """The squared number of judgments from a value to another, where half of the judgments of both values count."""
-    middles = np.cumsum(totals) - totals / 2
-    return (middles[:, None] - middles) ** 2
-
-
-def _interval_distances(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """The squared difference of two values."""
-    return (values[:, None] - values) ** 2
-
-
-# Level -> the function that maps the values, (K,), and their numbers of judgments, (K,), to the squared distances of
-# all pairs of values, (K, K).
-_SQUARED_DISTANCES = {"nominal": _nominal_distances, "ordinal": _ordinal_distances, "interval": _interval_distances}
