@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hf_summ.data import Corpus, load
 from hf_summ.data.columns import has_text
 from hf_summ.data.raw_formats import DATA_FORMATS
-from hf_summ.evaluation.text_files import part_sentences, read_predictions, read_references, read_sources
+from hf_summ.evaluation.text_files import read_predictions, read_references, read_sources, tags_to_line_ends
 from hf_summ.models.text_documents import readable
 from tests.doors import strategies
 from tests.doors.outcomes import door, tried, unchanged
@@ -70,7 +70,7 @@ def test_files_of_texts(folder, file, read, separator):
     path = folder / f"texts.{ending}"
     path.write_bytes(content)
     with unchanged(path):
-        texts, _ = tried(lambda: part_sentences(read(str(path)), separator))
+        texts, _ = tried(lambda: tags_to_line_ends(read(str(path)), separator))
     for row in texts.rows:
         assert row
         assert all(isinstance(text, str) for text in row)

@@ -10,13 +10,13 @@ import pytest
 from hf_summ.evaluation.text_files import (
     RowReading,
     aligned,
-    part_sentences,
     read_documents,
     read_predictions,
     read_references,
     read_sources,
     read_systems,
     read_text,
+    tags_to_line_ends,
 )
 
 
@@ -287,12 +287,12 @@ def test_ids_of_only_one_file_are_an_error(write, ids, problem):
 
 def test_tags_end_sentences(write):
     file = read_predictions(write("a.txt", "a <q> b <q>\nc\n"))
-    parted, notes = part_sentences(file)
+    parted, notes = tags_to_line_ends(file)
     assert parted.texts() == ["a\nb", "c"]
     assert notes == ["a.txt: 1 of 2 rows contain <q>, read as the end of a sentence"]
-    assert part_sentences(file, "none") == (file, [])
-    assert part_sentences(file, "|||") == (file, [])
-    assert part_sentences(file, " b ")[0].texts() == ["a <q>\n<q>", "c"]
+    assert tags_to_line_ends(file, "none") == (file, [])
+    assert tags_to_line_ends(file, "|||") == (file, [])
+    assert tags_to_line_ends(file, " b ")[0].texts() == ["a <q>\n<q>", "c"]
 
 
 def test_a_whole_text(write):

@@ -130,10 +130,10 @@ class _SentenceSplitter:
 
     def split(self, file: "TextFile") -> "TextFile":
         """The file with line ends in place of tags."""
-        from hf_summ.evaluation.text_files import part_sentences
+        from hf_summ.evaluation.text_files import tags_to_line_ends
 
         self.file_notes.extend(file.notes)
-        split_file, tag_notes = part_sentences(file, self.separator)
+        split_file, tag_notes = tags_to_line_ends(file, self.separator)
         self.tag_notes.extend(tag_notes)
         return split_file
 

@@ -118,10 +118,10 @@ def _add_rows(texts: _Texts, file: str, arguments: argparse.Namespace) -> None:
     Raises:
         ValueError: the file cannot be read, or the oracle finds no references in it.
     """
-    from hf_summ.evaluation.text_files import RowReading, part_sentences, read_documents, read_references
+    from hf_summ.evaluation.text_files import RowReading, read_documents, read_references, tags_to_line_ends
 
     reading = RowReading(**values_of(arguments, ColumnFlags))
-    documents, tag_notes = part_sentences(read_documents(file, reading, taken=arguments.summary_column))
+    documents, tag_notes = tags_to_line_ends(read_documents(file, reading, excluded_column=arguments.summary_column))
     for row in documents.rows:
         if len(row) == 1:
             texts.documents.append(row[0])
@@ -135,7 +135,7 @@ def _add_rows(texts: _Texts, file: str, arguments: argparse.Namespace) -> None:
         raise ValueError(f"--method oracle: {file} has no references: name files of rows")
     # The column of documents is known, so that `abstract` beside it may have the references, as in training.
     reading = replace(reading, text_column=documents.column)
-    references, tag_notes = part_sentences(read_references(file, reading, taken=documents.column))
+    references, tag_notes = tags_to_line_ends(read_references(file, reading, excluded_column=documents.column))
     texts.references.extend(references.texts())
     texts.notes.extend(references.notes)
     texts.notes.extend(tag_notes)

@@ -266,10 +266,10 @@ def _read(arguments: argparse.Namespace) -> _Texts:
     from hf_summ.evaluation.text_files import (
         RowReading,
         aligned_with_any,
-        part_sentences,
         read_predictions,
         read_references,
         read_sources,
+        tags_to_line_ends,
     )
 
     reading = RowReading(prediction_column=arguments.prediction_column, **values_of(arguments, ColumnFlags))
@@ -290,8 +290,8 @@ def _read(arguments: argparse.Namespace) -> _Texts:
 
     def prepare(file: "TextFile") -> "TextFile":
         """The file with line ends between sentences. Notes on the file are added to `notes`."""
-        # Tags would tell the voters which system wrote a summary, so `part_sentences` replaces them by line ends.
-        split_file, tag_notes = part_sentences(file, arguments.separator)
+        # Tags would tell the voters which system wrote a summary, so `tags_to_line_ends` replaces them by line ends.
+        split_file, tag_notes = tags_to_line_ends(file, arguments.separator)
         notes.extend(file.notes)
         notes.extend(tag_notes)
         return split_file

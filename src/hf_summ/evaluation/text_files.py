@@ -36,11 +36,17 @@ SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>
 # The separator by which tags stay in the texts.
 NO_SEPARATOR = "none"
 Kind = Literal["predictions", "references", "documents"]
-# Kind of texts -> the field of `RowReading` that names the column of these texts.
-_SETTINGS: dict[Kind, str] = {
+# Kind of texts -> the field of `RowReading` by which the user names the column of these texts.
+_COLUMN_SETTINGS: dict[Kind, str] = {
     "predictions": "prediction_column",
     "references": "summary_column",
     "documents": "text_column",
+}
+# Kind of texts -> usual names of the column of these texts.
+_USUAL_COLUMNS: dict[Kind, tuple[str, ...]] = {
+    "predictions": PREDICTION_COLUMNS,
+    "references": SUMMARY_COLUMNS,
+    "documents": DOCUMENT_COLUMNS,
 }
 # The column with the ids of rows.
 _ID_COLUMN = "id"
@@ -100,26 +106,26 @@ class TextFile:
         return [f"{self.name}, row {number}" for number in range(1, len(self.rows) + 1)]
 
 
-def read_predictions(file: str, reading: RowReading = _USUAL_READING, taken: str | None = None) -> TextFile:
+def read_predictions(file: str, reading: RowReading = _USUAL_READING, excluded_column: str | None = None) -> TextFile:
     """Read predictions, one text per row.
 
     Args:
         file: rows as `hf_summ.data.files.read_files` reads them, a .txt file with a text in each line, where blank
             lines are blank texts, or a folder with a text in each file, as for ROUGE's script.
         reading: the columns and the format of files of rows.
-        taken: a column that has other texts, and so is not chosen.
+        excluded_column: a column that has other texts, and so is not chosen.
 
     Raises:
         ValueError: the file cannot be read, the column does not exist or has lists, or values are not texts. The
             message names the file.
     """
-    return _read(file, "predictions", reading, taken)
+    return _read(file, "predictions", reading, excluded_column)
 
 
 def read_references(
     files: str | Sequence[str],
     reading: RowReading = _USUAL_READING,
-    taken: str | None = None,
+    excluded_column: str | None = None,
     aligned_files: Sequence[TextFile] = (),
 ) -> TextFile:
     """Read references, one or several texts per row.
@@ -131,7 +137,7 @@ def read_references(
     Args:
         files: a file as for `read_predictions`, or several files, each with another reference of every row. In a
             folder, files whose names differ in a capital letter between stops have references of the same text.
-        reading, taken: as for `read_predictions`.
+        reading, excluded_column: as for `read_predictions`.
         aligned_files: files with the same rows in the order that the references shall have, such as the predictions; by
             default the references have the order of their first file.
 
@@ -144,7 +150,7 @@ def read_references(
     # Each file is aligned before the references of a row are joined, because only some of the files may have ids.
     reference_files: list[TextFile] = []
     for name in files:
-        file = _read(name, "references", reading, taken)
+        file = _read(name, "references", reading, excluded_column)
         reference_files.append(aligned_with_any(file, [*aligned_files, *reference_files]))
     rows = []
     for row in range(len(reference_files[0].rows)):
@@ -161,12 +167,12 @@ def read_references(
     return replace(reference_files[0], name=", ".join(files), rows=rows, ids=ids, notes=tuple(notes))
 
 
-def read_documents(file: str, reading: RowReading = _USUAL_READING, taken: str | None = None) -> TextFile:
+def read_documents(file: str, reading: RowReading = _USUAL_READING, excluded_column: str | None = None) -> TextFile:
     """Read documents, one or several texts per row; see `read_predictions` for arguments and errors.
 
     If a column has lists, each item is a document.
     """
-    return _read(file, "documents", reading, taken)
+    return _read(file, "documents", reading, excluded_column)
 
 
 def read_sources(file: str, reading: RowReading = _USUAL_READING) -> TextFile:
@@ -199,12 +205,12 @@ def read_systems(
             `read_predictions` and `aligned`.
     """
     if references is None:
-        first = read_predictions(predictions[0], reading, taken=reading.summary_column)
+        first = read_predictions(predictions[0], reading, excluded_column=reading.summary_column)
         if first.column is None:
             raise ValueError(
                 f"{first.name} has predictions but no references: give the file of references with `references`"
             )
-        reference_file = read_references(first.name, reading, taken=first.column)
+        reference_file = read_references(first.name, reading, excluded_column=first.column)
     else:
         first = read_predictions(predictions[0], reading)
         reference_file = read_references(references, reading, aligned_files=[first])
@@ -342,7 +348,7 @@ def without_tags(text: str, tag: re.Pattern[str]) -> str:
     return "\n".join(sentences)
 
 
-def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFile, list[str]]:
+def tags_to_line_ends(file: TextFile, separator: str | None = None) -> tuple[TextFile, list[str]]:
     """Replace the tags between sentences by line ends in all texts of a file.
 
     Args:
@@ -374,11 +380,11 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
     return replace(file, rows=rows), notes
 
 
-def _read(file: str, kind: Kind, reading: RowReading, taken: str | None) -> TextFile:
+def _read(file: str, kind: Kind, reading: RowReading, excluded_column: str | None) -> TextFile:
     """Read a file of a kind of texts.
 
     Args:
-        file, reading, taken: as for `read_predictions`.
+        file, reading, excluded_column: as for `read_predictions`.
         kind: predictions, references or documents.
 
     Raises:
@@ -386,14 +392,15 @@ def _read(file: str, kind: Kind, reading: RowReading, taken: str | None) -> Text
     """
     is_folder = is_folder_of_texts(file)
     if is_folder or extension_of(file) == ".txt":
-        if getattr(reading, _SETTINGS[kind]) is not None:
-            raise ValueError(f"{file}: plain text has no columns: name none with `{_SETTINGS[kind]}`")
+        setting = _COLUMN_SETTINGS[kind]
+        if getattr(reading, setting) is not None:
+            raise ValueError(f"{file}: plain text has no columns: name none with `{setting}`")
         if is_folder:
             rows, ids = read_folder(file, kind == "references", reading.encoding)
             return TextFile(file, None, rows, ids)
         return TextFile(file, None, [[line] for line in read_lines(file, reading.encoding)])
     dataset = read_files(file, csv_separator=reading.csv_separator, encoding=reading.encoding)
-    column = _choose_column(dataset, kind, reading, file, taken)
+    column = _choose_column(dataset, kind, reading, file, excluded_column)
     try:
         return _texts_of_column(dataset, column, kind, file)
     except UnicodeDecodeError as error:
@@ -444,28 +451,26 @@ def _ids_of_values(values: list[object]) -> list[str] | None:
     return ids
 
 
-def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, taken: str | None) -> str:
+def _choose_column(rows: "Dataset", kind: Kind, reading: RowReading, file: str, excluded_column: str | None) -> str:
     """The column of a file of rows that has texts of a kind: the column that `reading` names, or a usual column.
 
     Args:
         file: the path of the file, for messages.
-        taken: a column that has texts of another kind, and so is not chosen.
+        excluded_column: a column that has texts of another kind, and so is not chosen.
 
     Raises:
         ValueError: the rows have no such column.
     """
-    columns = [column for column in rows.column_names if column != taken]
-    if kind == "predictions":
-        return choose_column(columns, reading.prediction_column, PREDICTION_COLUMNS, file, "prediction_column")
-    if kind == "documents":
-        return choose_column(columns, reading.text_column, DOCUMENT_COLUMNS, file, "text_column")
-    if reading.summary_column is not None:
-        return choose_column(columns, reading.summary_column, (), file, "summary_column")
-    if REFERENCES_COLUMN in columns and has_references(rows.features):
-        return REFERENCES_COLUMN
-    # As in training, `abstract` is the name of a column of documents, so that it is not taken for summaries. A file of
-    # references may have no documents. Then `choose_column` raises an error, and no column is removed.
-    with suppress(ValueError):
-        document_column = choose_column(columns, reading.text_column, DOCUMENT_COLUMNS, file, "text_column")
-        columns.remove(document_column)
-    return choose_column(columns, None, SUMMARY_COLUMNS, file, "summary_column")
+    columns = [column for column in rows.column_names if column != excluded_column]
+    setting = _COLUMN_SETTINGS[kind]
+    named_column = getattr(reading, setting)
+    if kind == "references" and named_column is None:
+        if REFERENCES_COLUMN in columns and has_references(rows.features):
+            return REFERENCES_COLUMN
+        # As in training, the column of documents is chosen first, as a name such as `abstract` is usual for documents
+        # and for summaries. A file of references may have no documents. Then `choose_column` raises an error, and no
+        # column is removed.
+        with suppress(ValueError):
+            document_column = choose_column(columns, reading.text_column, DOCUMENT_COLUMNS, file, "text_column")
+            columns.remove(document_column)
+    return choose_column(columns, named_column, _USUAL_COLUMNS[kind], file, setting)
