@@ -259,11 +259,11 @@ def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
         return summaries
     references = []
     for texts, summary in zip(rows[REFERENCES_COLUMN], summaries, strict=True):
-        references.append(written_texts(texts) or [summary])
+        references.append(nonblank_texts(texts) or [summary])
     return references
 
 
-def written_texts(texts: list[str] | None) -> list[str]:
+def nonblank_texts(texts: list[str] | None) -> list[str]:
     """The texts of a list that are not blank, unchanged and in order. None is read as an empty list."""
     return [text for text in texts or [] if has_text(text)]
 

@@ -26,7 +26,7 @@ from hf_summ.data.columns import (
     has_references,
     has_text,
     is_list_column,
-    written_texts,
+    nonblank_texts,
 )
 from hf_summ.data.corpora import SPLITS, Corpus
 from hf_summ.data.files import bars_shown, file_states, is_saved, read_files
@@ -440,7 +440,7 @@ def _with_document(documents: list, separate: Callable[[str], list[str]] | None 
     for texts in documents:
         if separate is not None:
             texts = separate(texts or "")
-        documents_of_row = written_texts(texts)
+        documents_of_row = nonblank_texts(texts)
         documents_of_rows.append(documents_of_row)
         joined_texts.append(DOCUMENT_SEPARATOR.join(documents_of_row))
     return {DOCUMENTS_COLUMN: documents_of_rows, "document": joined_texts}
@@ -459,7 +459,7 @@ def _with_summary(references: list[list[str] | None]) -> dict[str, list]:
     references_of_rows = []
     summaries = []
     for texts in references:
-        references_of_row = written_texts(texts)
+        references_of_row = nonblank_texts(texts)
         references_of_rows.append(references_of_row)
         summary = references_of_row[0] if references_of_row else ""
         summaries.append(summary)

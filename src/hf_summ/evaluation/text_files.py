@@ -21,7 +21,7 @@ from hf_summ.data.columns import (
     choose_column,
     has_references,
     is_list_column,
-    written_texts,
+    nonblank_texts,
 )
 from hf_summ.data.files import extension_of, read_files, read_lines
 from hf_summ.evaluation.text_folders import is_folder_of_texts, read_folder, whole_text
@@ -158,7 +158,7 @@ def read_references(
         for file in reference_files:
             texts.extend(file.rows[row])
         # A row whose texts are all blank gets a single blank text.
-        rows.append(written_texts(texts) or [""])
+        rows.append(nonblank_texts(texts) or [""])
     ids = None
     notes: list[str] = []
     for file in reference_files:
@@ -426,7 +426,7 @@ def _texts_of_column(rows: "Dataset", column: str, kind: Kind, file: str) -> Tex
     texts = []
     for value in rows[column]:
         if has_lists:
-            texts.append(written_texts(value) or [""])
+            texts.append(nonblank_texts(value) or [""])
         else:
             texts.append([value or ""])
     ids = None

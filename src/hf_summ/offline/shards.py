@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from hf_summ.common.files import check_is_local, moved_into_place
 from hf_summ.common.messages import one_line
 from hf_summ.common.records import spreadsheet_text, to_json
-from hf_summ.data.columns import has_text, is_list_column, written_texts
+from hf_summ.data.columns import has_text, is_list_column, nonblank_texts
 from hf_summ.data.files import is_row_file
 from hf_summ.runtimes.documents import SOURCES
 
@@ -226,7 +226,7 @@ class Plan:
         """
         text = row[self.text_column]
         if isinstance(text, list):
-            text = written_texts(text)
+            text = nonblank_texts(text)
         is_blank = isinstance(text, str) and not has_text(text)
         if is_blank or not text:
             return None
