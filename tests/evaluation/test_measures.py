@@ -11,10 +11,10 @@ from hf_summ.evaluation.measures import (
     MEASURES,
     Measure,
     Settings,
-    check_metrics,
     falling_scores,
     measure_of,
     names_of_metrics,
+    parse_metrics,
     title_of,
 )
 from hf_summ.evaluation.metrics import metric
@@ -66,7 +66,7 @@ def test_a_measure_from_outside_is_one_like_the_others(monkeypatch, tmp_path):
     assert (title_of("shouts"), measure_of("shouts").name) == ("Shouts", "shouts")
     assert "shouts" in falling_scores()
     assert names_of_metrics().endswith(", shouts")
-    assert check_metrics(["shouts"]) == {"shouts": ""}
+    assert parse_metrics(["shouts"]) == {"shouts": ""}
     assert "shouts" in scores_of_systems()
     predictions = ["A BRIDGE", "a bridge"]
     metric_of_evaluate = metric("shouts", cache_dir=str(tmp_path))
@@ -84,10 +84,10 @@ CASES_OF_WRONG_METRICS = [
 
 
 def test_metrics_name_their_models():
-    assert check_metrics(["rouge", "bertscore=a/bert=1", "chrf"]) == {"rouge": "", "bertscore": "a/bert=1", "chrf": ""}
+    assert parse_metrics(["rouge", "bertscore=a/bert=1", "chrf"]) == {"rouge": "", "bertscore": "a/bert=1", "chrf": ""}
     for name, message in CASES_OF_WRONG_METRICS:
         with pytest.raises(ValueError, match=message):
-            check_metrics(["rouge", name])
+            parse_metrics(["rouge", name])
 
 
 def test_a_score_has_a_value_rows_and_an_interval():

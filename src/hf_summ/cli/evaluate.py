@@ -9,7 +9,7 @@ from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags, check_names,
 from hf_summ.common.flags import add_flags, check_flags, flag, flags_in, values_of
 from hf_summ.common.messages import distinct, print_note
 from hf_summ.common.records import to_json
-from hf_summ.evaluation.measures import MEASURES, Settings, check_metrics, names_of_metrics
+from hf_summ.evaluation.measures import MEASURES, Settings, names_of_metrics, parse_metrics
 
 if TYPE_CHECKING:
     from hf_summ.evaluation.report_types import Report
@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.evaluation.report import Evaluation
 
     check_flags(arguments, flags_in(TextFlags, ColumnFlags, Settings, ReportFlags))
-    metrics = check_metrics(arguments.metrics)
+    metrics = parse_metrics(arguments.metrics)
     _check(arguments, list(metrics))
     # The first name belongs to --predictions, and each of the other names to a file of --against.
     names = check_names(arguments.names, ["Predictions"] + (arguments.against or []))

@@ -2,8 +2,9 @@
 
 A measure, such as "novelty", gives one or several scores, such as "novel1". A score is a `Scored`, the statistics of
 each row with a function of their sums, so every score has an interval and can be compared. Training runs,
-`hf-summ evaluate`, the papers' tables and model cards read this table, and `hf_summ.evaluation.metrics` makes metrics
-of the library `evaluate` of its entries. A new measure is a function and an entry here, which other packages may add.
+`hf-summ evaluate`, the papers' tables and model cards read this table, and `hf_summ.evaluation.metrics` turns its
+entries into metrics of the library `evaluate`. A new measure is a function and an entry here. Other packages may add
+entries.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -241,17 +242,17 @@ def measure_of(score: str) -> Measure | None:
     return None
 
 
-def check_metrics(metrics: Iterable[str]) -> dict[str, str]:
-    """Read the measures that are named on a command line.
+def parse_metrics(metrics: Iterable[str]) -> dict[str, str]:
+    """Parse the measures that are named on a command line, and check that each has a model only if it needs one.
 
     Args:
-        metrics: names of measures, with the model behind a measure that needs one: `name` or `name=MODEL`.
+        metrics: for each measure, its name or, for a measure that needs a model, `name=MODEL`.
 
     Returns:
         Measure -> model, "" for a measure that needs no model.
 
     Raises:
-        ValueError: there is no such measure, a measure needs a model and has none, or has a model and needs none.
+        ValueError: there is no such measure, or a model is missing or not needed.
     """
     models = {}
     for text in metrics:

@@ -17,7 +17,7 @@ from hf_summ.common.files import check_is_local
 from hf_summ.common.flags import Flag, flag, given_settings
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.corpora import Corpus
-from hf_summ.evaluation.measures import MEASURES, check_metrics, falling_scores, names_of_metrics
+from hf_summ.evaluation.measures import MEASURES, falling_scores, names_of_metrics, parse_metrics
 from hf_summ.evaluation.rouge import ROUGE_MODES
 from hf_summ.models.checks import NOT_NEGATIVE, Range
 from hf_summ.models.text_documents import readable
@@ -383,7 +383,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         """
         metrics: Mapping[str, str] = {}
         if self.predict_with_generate:
-            metrics = check_metrics(self.metrics)
+            metrics = parse_metrics(self.metrics)
         if self.early_stopping_patience is not None:
             self.load_best_model_at_end = True
         if self.load_best_model_at_end and self.metric_for_best_model is None:

@@ -19,7 +19,7 @@ from hf_summ.common.records import to_json
 from hf_summ.data import lead
 from hf_summ.data.columns import has_references, reference_texts, source_column
 from hf_summ.data.languages import language_code
-from hf_summ.evaluation.measures import MEASURES, Settings, check_metrics
+from hf_summ.evaluation.measures import MEASURES, Settings, parse_metrics
 from hf_summ.evaluation.rouge import RougeMode, Several
 from hf_summ.evaluation.significance import Scored, rounded
 from hf_summ.evaluation.text_files import tag_pattern, without_tags
@@ -47,7 +47,7 @@ class Scorer:
     """Computes a run's metrics, in each process separately.
 
     Args:
-        metrics: some of `MEASURES`, as in `check_metrics`.
+        metrics: some of `MEASURES`, as in `parse_metrics`.
         rouge_mode: as for `RougeSettings`.
         language: the language of the summaries, which determines how each metric splits texts into words.
         several: how ROUGE treats several references, as for `RougeSettings`.
@@ -64,7 +64,7 @@ class Scorer:
         # an unknown language is reported here, and not after the first epoch
         language_code(language)
         # name of each metric -> the model that it needs, or an empty text
-        models_of_metrics = check_metrics(metrics)
+        models_of_metrics = parse_metrics(metrics)
         self.settings = Settings(rouge_mode=rouge_mode, language=language, several=several, metrics=models_of_metrics)
         self.language = language
         self.clean: Callable[[str], str] = str
