@@ -22,7 +22,7 @@ MeasureOfSums = Callable[[np.ndarray], np.ndarray]
 # The scores of examples, (N,), or their statistics, (N, K).
 Rows = Sequence[float] | np.ndarray
 
-# The number of examples that are drawn at once. Their counts fit into the processor's cache.
+# The number of examples that are drawn, or exchanged, at once. Their counts fit into the processor's cache.
 _CHUNK = 1 << 16
 # The largest number of texts that `is_paired` reads. Fewer texts than `_FEWEST_READ` say too little for its test.
 _MOST_READ = 100
@@ -154,12 +154,12 @@ def paired_randomization(
     generator = np.random.default_rng(seed)
     total_a, total_b = paired.a.sum(0), paired.b.sum(0)
     # Sums of the same numbers in another order differ by rounding. A trial whose difference is smaller only by such an
-    # error must count as equally far from 0. So the least difference that counts is lowered by more than the error.
+    # error must count as equally far from 0. So the least distance that counts is lowered by more than the error.
     size_a = np.abs(_values(paired.measure, np.abs(paired.a).sum(0)))
     size_b = np.abs(_values(paired.measure, np.abs(paired.b).sum(0)))
-    least = abs(paired.difference()) - 1e-9 * (size_a + size_b)
+    least_distance = abs(paired.difference()) - 1e-9 * (size_a + size_b)
     trials_at_once = max(1, _CHUNK // paired.examples)
-    as_far = 0
+    trials_as_far = 0
     for start in range(0, trials, trials_at_once):
         batch_size = min(trials_at_once, trials - start)
         random_bits = _random_bits(generator, batch_size * paired.examples)
@@ -167,8 +167,8 @@ def paired_randomization(
         exchanged = is_exchanged @ (paired.a - paired.b)
         values_a = _values(paired.measure, total_a - exchanged)
         values_b = _values(paired.measure, total_b + exchanged)
-        as_far += int((np.abs(values_a - values_b) >= least).sum())
-    return _share(as_far, trials)
+        trials_as_far += int((np.abs(values_a - values_b) >= least_distance).sum())
+    return _share(trials_as_far, trials)
 
 
 def _random_bits(generator: np.random.Generator, count: int) -> np.ndarray:
@@ -234,9 +234,10 @@ def sign_test(wins: int, losses: int) -> float:
     # Python's integers have no limit, but a power of NumPy's integers would overflow.
     wins, losses = operator.index(wins), operator.index(losses)
     tosses = wins + losses
-    # The number of ways in which wins and losses may fall so that the rarer result is as rare as here or rarer.
-    as_rare = sum([math.comb(tosses, rarer_results) for rarer_results in range(min(wins, losses) + 1)])
-    return min(1.0, 2 * as_rare / 2**tosses)
+    # The number of sequences of wins and losses in which wins are at most as frequent as the rarer result is here. The
+    # factor 2 counts the sequences in which losses are that rare.
+    sequences = sum([math.comb(tosses, possible_wins) for possible_wins in range(min(wins, losses) + 1)])
+    return min(1.0, 2 * sequences / 2**tosses)
 
 
 def _share(count: int, resamples: int) -> float:
