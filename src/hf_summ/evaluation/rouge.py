@@ -215,8 +215,8 @@ def rouge(
     reference_lists = check_rows(predictions, references)
     if settings.rouge_tokenizer is not None:
         split_into_subwords = subword_splitter(_load_tokenizer(settings.rouge_tokenizer), settings.language)
-        predictions = in_pieces(predictions, split_into_subwords, settings)
-        reference_lists = in_pieces(reference_lists, split_into_subwords, settings)
+        predictions = in_subwords(predictions, split_into_subwords, settings)
+        reference_lists = in_subwords(reference_lists, split_into_subwords, settings)
         # Each line of subwords is a sentence now.
         settings = replace(settings, sentences="lines")
     warn_of_script(chain.from_iterable(reference_lists), settings.language)
@@ -231,8 +231,8 @@ def rouge(
     return scores
 
 
-def in_pieces(
-    texts: Sequence[str | Sequence[str]], pieces: Callable[[str], list[str]], settings: RougeSettings
+def in_subwords(
+    texts: Sequence[str | Sequence[str]], split_into_subwords: Callable[[str], list[str]], settings: RougeSettings
 ) -> list:
     """Write texts as subwords with spaces between them, a sentence in each line.
 
@@ -240,20 +240,20 @@ def in_pieces(
 
     Args:
         texts: texts, or lists of texts, such as the references of each row.
-        pieces: splits a text into subwords.
+        split_into_subwords: the function that splits a text into subwords.
         settings: the settings by which texts are split into sentences.
 
     Returns:
         A list with the shape of `texts`.
     """
-    texts_in_pieces: list[str | list] = []
+    texts_in_subwords: list[str | list] = []
     for text in texts:
         if isinstance(text, str):
-            lines = [" ".join(pieces(sentence)) for sentence in _sentences(text, settings)]
-            texts_in_pieces.append("\n".join(lines))
+            lines = [" ".join(split_into_subwords(sentence)) for sentence in _sentences(text, settings)]
+            texts_in_subwords.append("\n".join(lines))
         else:
-            texts_in_pieces.append(in_pieces(text, pieces, settings))
-    return texts_in_pieces
+            texts_in_subwords.append(in_subwords(text, split_into_subwords, settings))
+    return texts_in_subwords
 
 
 def _sentences(text: str, settings: RougeSettings) -> list[str]:

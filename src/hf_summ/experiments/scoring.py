@@ -14,7 +14,7 @@ from datasets import Dataset
 
 from hf_summ.data.columns import reference_texts
 from hf_summ.evaluation.measures import Measure, Settings, measure_of
-from hf_summ.evaluation.rouge import RougeSettings, in_pieces
+from hf_summ.evaluation.rouge import RougeSettings, in_subwords
 from hf_summ.evaluation.significance import (
     Comparison,
     Scored,
@@ -198,8 +198,8 @@ def score(
             # Texts are split into sentences by the rules of their own language. `settings` may have another language,
             # which the table chose for the words that ROUGE compares.
             sentence_settings = RougeSettings(language=language)
-            system_texts = in_pieces(predictions, pieces, sentence_settings)
-            compared_texts = in_pieces(references, pieces, sentence_settings)
+            system_texts = in_subwords(predictions, pieces, sentence_settings)
+            compared_texts = in_subwords(references, pieces, sentence_settings)
         with warnings.catch_warnings():
             if "language" in table.rouge:
                 # ROUGE warns that the texts are not in the language of the settings, but the table chose it on purpose.
