@@ -73,16 +73,27 @@ def read_lcsts(paths: tuple[Path, ...]) -> Rows:
     Raises:
         ValueError: the file has text that is no complete document; the message shows the text and its line.
     """
+    for text, line_number in _lcsts_documents(paths[0]):
+        yield _lcsts_row(text, f"{paths[0]}, line {line_number}")
+
+
+def _lcsts_documents(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield the documents of a file of LCSTS, also those that `_lcsts_row` refuses.
+
+    Yields:
+        The text of a document, without its last tag `</doc>`, and the number of the line in which the document begins.
+        Text that is no document is yielded too, and the file may not be read further.
+    """
     # The text of the current document so far, and the number of the line in which the document begins.
     text = ""
     start = 0
-    for line_number, line in numbered_lines(paths[0]):
+    for line_number, line in numbered_lines(path):
         pieces = line.split("</doc>")
         # Each piece but the last is the end of a document, and the last piece is the beginning of the next document.
         for end in pieces[:-1]:
             if not text:
                 start = line_number
-            yield _lcsts_row(text + end, f"{paths[0]}, line {start}")
+            yield text + end, start
             text = ""
         beginning = pieces[-1]
         if not text and not beginning.strip():
@@ -91,10 +102,10 @@ def read_lcsts(paths: tuple[Path, ...]) -> Rows:
             start = line_number
         text += beginning
         if not text.lstrip().startswith("<doc"):
-            # The text is no document. It is refused below without the rest of the file, whose reading would take long.
+            # The text is no document. It is yielded below without the rest of the file, whose reading would take long.
             break
     if text:
-        yield _lcsts_row(text, f"{paths[0]}, line {start}")
+        yield text, start
 
 
 def _lcsts_row(text: str, where: str) -> Row:
