@@ -166,7 +166,7 @@ def read_key(path: str | os.PathLike) -> Key:
         items = {id: Compared(**fields) for id, fields in content["items"].items()}
         sheets = {id: Sides(**fields) for id, fields in content["sheets"].items()}
         key = Key(protocol, content["seed"], items, sheets)
-        if not _is_complete(key):
+        if not _is_valid(key):
             raise ValueError("its sheets are not complete")
         return key
     except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -175,16 +175,15 @@ def read_key(path: str | os.PathLike) -> Key:
         ) from error
 
 
-def _is_complete(key: Key) -> bool:
-    """Whether all values have their types, and each sheet has each item."""
-    voters = {sides.voter for sides in key.sheets.values()}
+def _is_valid(key: Key) -> bool:
+    """Whether all values have their types, each voter has a single sheet, and each sheet has each item."""
     if not isinstance(key.seed, int):
         return False
     for item in key.items.values():
         for text in (item.document, item.first, item.second):
             if not isinstance(text, str):
                 return False
-    # Each voter must have a single sheet.
+    voters = {sides.voter for sides in key.sheets.values()}
     if len(voters) != len(key.sheets):
         return False
     for sides in key.sheets.values():
@@ -275,15 +274,12 @@ def make_sheets(
     check_lengths(documents=documents, references=references)
     check_lengths(documents=documents, labels=row_labels)
     drawn_items = []
-    compared = {}
     for row in _draw_rows(documents, protocol.documents, seed):
         reference = references[row] if references[row].strip() else None
         for first, second in itertools.combinations(summaries, 2):
-            id = _hashed_name("i", seed, row, (first, second))
-            compared[id] = Compared(row_labels[row], first, second)
             item = _DrawnItem(
-                id=id,
-                compared=compared[id],
+                id=_hashed_name("i", seed, row, (first, second)),
+                compared=Compared(row_labels[row], first, second),
                 document=documents[row],
                 reference=reference,
                 summaries={first: summaries[first][row], second: summaries[second][row]},
@@ -295,7 +291,8 @@ def make_sheets(
         sheet, sides = _draw_sheet(f"voter-{voter}", drawn_items, protocol.aspects, seed)
         sheets.append(sheet)
         sides_of_sheets[sheet.id] = sides
-    return sheets, Key(protocol, seed, compared, sides_of_sheets)
+    compared_of_items = {item.id: item.compared for item in drawn_items}
+    return sheets, Key(protocol, seed, compared_of_items, sides_of_sheets)
 
 
 @dataclass(frozen=True)
