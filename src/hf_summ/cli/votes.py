@@ -150,14 +150,20 @@ def make(arguments: argparse.Namespace) -> None:
     for note in texts.notes:
         print_note(note)
     # There is at least one sheet, as `Protocol` refuses a number of voters below 1. All sheets have the same items.
-    items_with_equal_summaries = 0
-    for item in sheets[0].items:
+    equal_items = _items_with_equal_summaries(sheets[0])
+    if equal_items:
+        print_note(f"{equal_items} of {len(key.items)} items have the same summary on both sides")
+    print(f"{len(sheets)} sheets of {len(key.items)} items in {folder}; keep {key_file} from the voters")
+
+
+def _items_with_equal_summaries(sheet: "Sheet") -> int:
+    """The number of items of a sheet that have the same summary on both sides."""
+    count = 0
+    for item in sheet.items:
         summary_a, summary_b = item.summaries
         if summary_a == summary_b:
-            items_with_equal_summaries += 1
-    if items_with_equal_summaries:
-        print_note(f"{items_with_equal_summaries} of {len(key.items)} items have the same summary on both sides")
-    print(f"{len(sheets)} sheets of {len(key.items)} items in {folder}; keep {key_file} from the voters")
+            count += 1
+    return count
 
 
 def _protocol(arguments: argparse.Namespace) -> "Protocol":
