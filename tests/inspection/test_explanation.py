@@ -9,7 +9,7 @@ import torch
 from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, SummarizationPipeline
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.inspection import explain
-from hf_summ.inspection.words import grouped, words_of_source, words_of_summary
+from hf_summ.inspection.words import group_by_word, words_of_source, words_of_summary
 from hf_summ.models.text_documents import word_table
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.models.architectures import (
@@ -349,7 +349,7 @@ def test_words_of_a_vocabulary_of_characters(tiny_tokenizer):
     # an empty text has no words
     assert words_of(tiny_tokenizer, "") == []
     table = word_table(tiny_tokenizer, len(tiny_tokenizer))
-    assert grouped([], table) == []
+    assert group_by_word([], table) == []
 
 
 def test_a_summarys_words_are_found_whatever_its_spaces():

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from hf_summ.common.files import shared_name
-from hf_summ.inspection.words import Word, grouped, words_of_source, words_of_summary
+from hf_summ.inspection.words import Word, group_by_word, words_of_source, words_of_summary
 from hf_summ.models.layers_copying import source_columns
 from hf_summ.models.text_documents import FIRST_POINTER, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
@@ -364,7 +364,7 @@ class _Trace:
         groups = []
         rows = []
         text_ids = []
-        for group in grouped(self.summary_columns, self.table):
+        for group in group_by_word(self.summary_columns, self.table):
             subwords = [index for index in group if self.summary_columns[index] not in special_ids]
             if subwords:
                 word_ids = [ids[index] for index in subwords]

@@ -19,7 +19,7 @@ class Word(NamedTuple):
     subwords: list[int]
 
 
-def grouped(ids: Sequence[int], table: WordTable) -> list[list[int]]:
+def group_by_word(ids: Sequence[int], table: WordTable) -> list[list[int]]:
     """Group the ids of a text by words, in the same way as limits of words in decoding count them.
 
     A token of space alone belongs to the next word.
@@ -52,11 +52,11 @@ def words_of_source(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, 
         text: the text.
         ids: the ids of the text's tokens.
         offsets: for each token, the positions of its first character, and after its last character.
-        table: as for `grouped`.
+        table: as for `group_by_word`.
     """
     words = []
     end_of_last = 0
-    for subwords in grouped(ids, table):
+    for subwords in group_by_word(ids, table):
         starts = [offsets[index][0] for index in subwords]
         ends = [offsets[index][1] for index in subwords]
         # Tokens that share a character of several bytes overlap, and some include the space before them.
