@@ -10,14 +10,20 @@ from typing import Any, NamedTuple
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import split_words, warn_of_wordless
-from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, distinct, fitting, tfidf_scores
+from hf_summ.extractive.frequencies import (
+    DocumentFrequencies,
+    best_first,
+    tfidf_scores,
+    within_budget,
+    without_same_words,
+)
 from hf_summ.extractive.settings import ExtractiveSettings, Judge, Pair
 from hf_summ.models.checks import check_texts, is_list, is_number
 
 # The judge accepts two sentences as neighbors if it gives the pair a probability above this.
 _ACCEPTED = 0.5
 # This many first sentences are kept, whatever their scores.
-_ALWAYS = 3
+_FIRST_SENTENCES = 3
 # The warning of a stage without a judge.
 UNCHECKED = "no `next_sentence_model` is given, so the coherence of neighboring sentences is not checked"
 # The number of documents whose pairs of sentences are judged together: a judge reads many pairs faster than few.
@@ -343,9 +349,9 @@ def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFreque
     """
     # 0.07 of 100 sentences are 7 sentences, although the product in floating point is slightly above 7.
     kept_by_score = math.ceil(round(share * len(words), 6))
-    ranked = distinct(best_first(tfidf_scores(words, idf)), words)
+    ranked = without_same_words(best_first(tfidf_scores(words, idf)), words)
     order = _first_indices(words) + ranked[:kept_by_score]
-    return sorted(distinct(order, words))
+    return sorted(without_same_words(order, words))
 
 
 def keep_sentences(
@@ -364,9 +370,9 @@ def keep_sentences(
         idf: document frequencies of a corpus; if not given, the document's sentences are the collection.
     """
     order = _first_indices(words) + best_first(tfidf_scores(words, idf))
-    return fitting(distinct(order, words), costs, budget)
+    return within_budget(without_same_words(order, words), costs, budget)
 
 
 def _first_indices(words: Sequence[Sequence[str]]) -> list[int]:
     """The indices of the first sentences, which are kept whatever their scores."""
-    return list(range(min(_ALWAYS, len(words))))
+    return list(range(min(_FIRST_SENTENCES, len(words))))

@@ -16,7 +16,7 @@ from hf_summ.common.messages import progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.words import check_lengths, split_words, warn_of_wordless
 from hf_summ.extractive.consistent import Selection, consistent_extract, keep_sentences
-from hf_summ.extractive.frequencies import best_first, distinct, tfidf_scores
+from hf_summ.extractive.frequencies import best_first, tfidf_scores, without_same_words
 from hf_summ.extractive.settings import ExtractiveSettings
 from hf_summ.models.checks import check_list, check_texts, is_list
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
@@ -48,7 +48,7 @@ def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], 
         The ascending indices of the chosen sentences. There are none if the document has no word of the reference.
     """
     reference_counts = {n: Counter(_ngrams(reference, n)) for n in _ORACLE_NGRAMS}
-    candidates = distinct(range(len(sentences)), sentences)
+    candidates = without_same_words(range(len(sentences)), sentences)
     chosen: list[int] = []
     best_score = 0.0
     while len(chosen) < number:
@@ -304,7 +304,7 @@ def choose(
             indices = greedy_oracle(words, reference_words, number)
         elif method in _CENTRALITIES:
             scores = _CENTRALITIES[method](words)
-            ranked = distinct(best_first(scores), words)
+            ranked = without_same_words(best_first(scores), words)
             indices = sorted(ranked[:number])
         elif method == "consistent":
             # Each sentence costs 1, so that the budget is a number of sentences.

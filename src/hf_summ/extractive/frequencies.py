@@ -133,7 +133,7 @@ def _frequencies_in_sentences(sentences: Sequence[Sequence[str]]) -> DocumentFre
     return DocumentFrequencies(frequencies, len(sentences))
 
 
-def distinct(order: Iterable[int], words: Sequence[Sequence[str]]) -> list[int]:
+def without_same_words(order: Iterable[int], words: Sequence[Sequence[str]]) -> list[int]:
     """The indices of sentences in an order, without sentences that have the same words as a sentence before them.
 
     Args:
@@ -149,7 +149,7 @@ def distinct(order: Iterable[int], words: Sequence[Sequence[str]]) -> list[int]:
     return list(first_indices.values())
 
 
-def fitting(order: Iterable[int], costs: Sequence[int], budget: int) -> list[int]:
+def within_budget(order: Iterable[int], costs: Sequence[int], budget: int) -> list[int]:
     """The ascending indices of the sentences that fit into a budget, if they are taken in an order.
 
     A sentence that does not fit is passed over. If the first sentence does not fit, it is taken alone.
