@@ -278,15 +278,9 @@ def choose(
     method = settings.method or "lead"
     language = settings.language
     numbers = _numbers_of_sentences(settings, len(document_lists))
-    # The texts that the oracle compares sentences with. Other methods do not read them.
     oracle_references: Sequence[str] = []
     if method == "oracle":
-        if references is None:
-            raise ValueError("`method` oracle needs `references`, one per document")
-        check_lengths(references=references, documents=document_lists)
-        check_texts("references", references)
-        # Rows of a Series would be looked up by its labels, and not by their positions.
-        oracle_references = list(references)
+        oracle_references = _oracle_references(references, document_lists)
     for row, texts in enumerate(progress_bar(document_lists, method)):
         sentences: list[str] = []
         lengths = []
@@ -296,23 +290,51 @@ def choose(
             lengths.append(len(text_sentences))
         words = [split_words(sentence, language) for sentence in sentences]
         has_words = any(words)
-        number = numbers[row]
-        if not has_words:
-            indices = []
-        elif method == "oracle":
+        indices: list[int] = []
+        if has_words and method == "oracle":
             reference_words = split_words(oracle_references[row], language)
-            indices = greedy_oracle(words, reference_words, number)
-        elif method in _CENTRALITIES:
-            scores = _CENTRALITIES[method](words)
-            ranked = without_same_words(best_first(scores), words)
-            indices = sorted(ranked[:number])
-        elif method == "consistent":
-            # Each sentence costs 1, so that the budget is a number of sentences.
-            costs = [1] * len(words)
-            indices = keep_sentences(words, costs, number)
-        else:
-            indices = _first_or_last(method, lengths, number)
+            indices = greedy_oracle(words, reference_words, numbers[row])
+        elif has_words and method in ("lead", "tail"):
+            indices = _first_or_last(method, lengths, numbers[row])
+        elif has_words:
+            indices = _best_sentences(method, words, numbers[row])
         yield Selection(DOCUMENT_SEPARATOR.join(texts), sentences, indices, has_words)
+
+
+def _oracle_references(references: Sequence[str] | None, document_lists: Sequence[Sequence[str]]) -> list[str]:
+    """The texts with which the oracle compares sentences, checked.
+
+    Args:
+        references: the reference of each example, or None.
+        document_lists: the documents of each example.
+
+    Raises:
+        TypeError: references are not strings.
+        ValueError: there are no references, or not one for each example.
+    """
+    if references is None:
+        raise ValueError("`method` oracle needs `references`, one per document")
+    check_lengths(references=references, documents=document_lists)
+    check_texts("references", references)
+    # Rows of a Series would be looked up by its labels, and not by their positions.
+    return list(references)
+
+
+def _best_sentences(method: str, words: Sequence[Sequence[str]], number: int) -> list[int]:
+    """The ascending indices of the sentences that a method chooses by its scores.
+
+    Args:
+        method: "tfidf", "lexrank", "textrank" or "consistent".
+        words: the words of each sentence of an example.
+        number: the largest number of sentences to choose.
+    """
+    if method == "consistent":
+        # Each sentence costs 1, so that the budget is a number of sentences.
+        costs = [1] * len(words)
+        return keep_sentences(words, costs, number)
+    scores = _CENTRALITIES[method](words)
+    ranked = without_same_words(best_first(scores), words)
+    return sorted(ranked[:number])
 
 
 def _numbers_of_sentences(settings: ExtractiveSettings, documents: int) -> Sequence[int]:
