@@ -1,6 +1,7 @@
 """The origin of each summary word in a model that copies, and the attention to the source.
 
-A source word, also called an origin or a link, is named by its index among the words of all documents of the source.
+The origins of a summary word are the source words from which it was probably copied. The links of a source word are the
+source words to which it attends most. Both name a source word by its index among the words of all documents.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -142,19 +143,13 @@ def explain(
             positions.
     """
     _check(model, document, summary)
-    # The processor's arguments of the source: one value for the only example.
-    source_arguments = {}
-    if phrases is not None:
-        source_arguments["phrases"] = [phrases]
-    if word_tags is not None:
-        source_arguments["word_tags"] = [word_tags]
     if not isinstance(document, str):
         document = list(document)
-    # with `whole_sentences`, the model chooses among the sentences of the text without the prefix
+    # With `whole_sentences`, the model chooses among the sentences of the text without the prefix.
     generation.setdefault("candidates", [joined_text(document)])
     prefix = prefix_of(model.config) if source_prefix is None else source_prefix
     document = with_prefix(document, prefix)
-    source_arguments.update(prefix_arguments(processor, [prefix]))
+    source_arguments = _source_arguments(processor, prefix, phrases, word_tags)
     inputs = processor([document], return_tensors="pt", **source_arguments).to(model.device)
     replaces_unknown = False
     if summary is None:
@@ -192,6 +187,24 @@ def _check(model, document: str | Sequence[str], summary: str | None) -> None:
         raise ValueError("the text is blank: there is nothing to summarize and explain")
     if summary is not None and not summary.strip():
         raise ValueError("the summary is blank: there is nothing to explain")
+
+
+def _source_arguments(
+    processor, prefix: str, phrases: Mapping[str, float] | None, word_tags: Any
+) -> dict[str, list[Any]]:
+    """The processor's further arguments of the source: lists with one value, as there is one example.
+
+    Args:
+        prefix: the text before the document.
+        processor, phrases, word_tags: as for `explain`.
+    """
+    arguments: dict[str, list[Any]] = {}
+    if phrases is not None:
+        arguments["phrases"] = [phrases]
+    if word_tags is not None:
+        arguments["word_tags"] = [word_tags]
+    arguments.update(prefix_arguments(processor, [prefix]))
+    return arguments
 
 
 def _generate(model, processor, inputs: Mapping[str, torch.Tensor], generation: Mapping[str, Any]) -> torch.Tensor:
@@ -253,16 +266,17 @@ class _Trace:
         self.log_probs = outputs.logits.cpu().double().gather(-1, targets)[0, :, 0]
         self.gates = outputs.copy_gates[0].cpu().double()
         self.copy_attention = outputs.copy_attentions[0].cpu().double()
-        # p(copied from i | word) = c a_i [x_i = w] / p(w)
+        # (T, S), for each subword of the summary, the probability that it was copied from each source position:
+        # gate · copy attention / probability of the subword if the position has the same subword, otherwise 0.
         copied_columns, _ = source_columns(source_ids, vocab_size, model.unknown_ids)
-        is_word = copied_columns[0][None] == targets[0]
-        copy_probs = self.gates[:, None] * self.copy_attention * is_word
+        is_same = copied_columns[0][None] == targets[0]
+        copy_probs = self.gates[:, None] * self.copy_attention * is_same
         word_probs = self.log_probs.exp().clamp(min=torch.finfo(torch.float64).tiny)
         self.origins = copy_probs / word_probs[:, None]
-        # The graph of self-attention of the encoder's last layer, if it has one.
-        self.graph = None
+        # (S, S), the self-attention of the encoder's last layer, as the mean over heads, if it has self-attention.
+        self.self_attention = None
         if outputs.encoder_attentions:
-            self.graph = outputs.encoder_attentions[-1][0].cpu().double().mean(0)
+            self.self_attention = outputs.encoder_attentions[-1][0].cpu().double().mean(0)
         self.measures = self._measures(inputs, outputs)
 
     def _measures(self, inputs, outputs) -> dict[str, torch.Tensor]:
@@ -279,8 +293,8 @@ class _Trace:
         if is_text.any():
             attention = outputs.cross_attentions[-1][0].cpu().double().mean(0)
             measures["attention_of_summary"] = attention[is_text].mean(0)
-        if self.graph is not None:
-            measures["attention_of_source"] = self.graph.mean(0)
+        if self.self_attention is not None:
+            measures["attention_of_source"] = self.self_attention.mean(0)
         return measures
 
     def explanation(self, replaces_unknown: bool) -> Explanation:
@@ -326,11 +340,11 @@ class _Trace:
                 values = self._values(positions)
                 words.append(SourceWord(document, start, end, text[start:end], bool(positions), values))
                 positions_of_words.append(positions)
-        if self.graph is not None:
+        if self.self_attention is not None:
             # Words link to later words too, so the links come after all words.
             for index, positions in enumerate(positions_of_words):
                 if positions:
-                    weights = self.graph[positions].mean(0)
+                    weights = self.self_attention[positions].mean(0)
                     links = _heaviest_words(weights, word_of_position, _MOST_LINKS)
                     words[index] = replace(words[index], links=links)
         return _ReadSource(words, word_of_position)
