@@ -6,7 +6,7 @@ registry only when the registry is first read.
 """
 
 from collections.abc import Callable, Iterator, MutableMapping
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
@@ -218,6 +218,8 @@ def _adapt_trainer(module: ModuleType) -> None:
         if processor is not None:
             # A trainer calls `generate` without a tokenizer, which a new model does not have.
             model._own_tokenizer = getattr(processor, "tokenizer", processor)
+        if getattr(model, "unknown_ids", 0) and getattr(trainer, "preprocess_logits_for_metrics", None) is None:
+            trainer.preprocess_logits_for_metrics = partial(_scores_of_words, model)
         factor = trainer.args.label_smoothing_factor
         if not factor:
             return
@@ -244,6 +246,23 @@ def _adapt_trainer(module: ModuleType) -> None:
 
     trainer_class.__init__ = adapting_init
     trainer_class.call_model_init = adapting_call_model_init
+
+
+def _scores_of_words(model: Any, predictions: Any, labels: "Tensor") -> Any:
+    """The predictions with the scores (R, T, V) of words, without those (R, T, S) of pointers.
+
+    S differs between batches, whose predictions a trainer joins.
+
+    Args:
+        model: the model that predicts.
+        predictions: scores (R, T, V + S), or a tuple with these first, or generated ids (R, T).
+        labels: (R, T); not used.
+    """
+    if isinstance(predictions, tuple):
+        return (_scores_of_words(model, predictions[0], labels), *predictions[1:])
+    if predictions.dim() == 2:
+        return predictions
+    return predictions[..., : model.config.vocab_size]
 
 
 def _register_adapted_modules(constants: ModuleType) -> None:

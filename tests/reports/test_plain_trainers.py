@@ -6,7 +6,8 @@ import torch
 from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 from hf_summ import SummarizationCollator
-from tests.models.architectures import COPY_TRANSFORMER, DRGD, SAGCOPY, build_with_processor
+from hf_summ.data import fit_vocabulary
+from tests.models.architectures import COPY_TRANSFORMER, DRGD, POINTER_GENERATOR, SAGCOPY, build_with_processor
 from tests.training import tiny
 
 
@@ -64,3 +65,30 @@ def test_ignored_labels_are_decoded_as_padding(tiny_tokenizer):
     for ids in (row, [*row, -100], torch.tensor([*row, -100]), np.array([*row, -100])):
         assert [processor.decode(ids, skip_special_tokens=True)] == text
     assert processor.decode([]) == ""
+
+
+# the scores have a column for each position of the longest document, so batches could not be joined to one array
+@pytest.mark.parametrize("predict_with_generate", [False, True])
+def test_predictions_of_the_plain_trainer_have_no_scores_of_pointers(tmp_path, predict_with_generate):
+    documents = ["Zorblax opened it .", "Mayor Ana opened the new bridge in Rome ."]
+    tokenizer = fit_vocabulary(documents[1:] * 3, units="words", show_progress=False)
+    model, processor = build_with_processor(POINTER_GENERATOR, tokenizer)
+    encoded = processor(documents, text_target=["Zorblax opened .", "Ana opened it ."])
+    rows = [{name: encoded[name][row] for name in encoded} for row in range(2)]
+    settings = {"per_device_eval_batch_size": 1, "predict_with_generate": predict_with_generate}
+    arguments = Seq2SeqTrainingArguments(str(tmp_path), **settings, report_to="none", use_cpu=True, disable_tqdm=True)
+    collator = SummarizationCollator(processor)
+    trainer = Seq2SeqTrainer(model=model, args=arguments, data_collator=collator, processing_class=processor)
+    predictions = trainer.predict(rows).predictions
+    for index, row in enumerate(rows):
+        inputs = collator([row])
+        if predict_with_generate:
+            del inputs["labels"]
+            expected = model.generate(**inputs, tokenizer=processor)[0]
+            found = predictions[index]
+        else:
+            expected = model(**inputs).logits[0, :, : len(tokenizer)]
+            found = predictions[0][index]
+        np.testing.assert_allclose(found[: len(expected)], expected.detach(), rtol=1e-5)
+    kept = Seq2SeqTrainer(model=model, args=arguments, preprocess_logits_for_metrics=max)
+    assert kept.preprocess_logits_for_metrics is max
