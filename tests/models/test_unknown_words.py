@@ -224,6 +224,18 @@ def test_a_checkpoint_from_before_has_no_ids_for_them(architecture, tmp_path):
     assert ids.count(loaded.tokenizer.unk_token_id) == 2
 
 
+def test_padding_rows_leave_the_loss_as_it_is():
+    tokenizer = fitted_tokenizer()
+    model, processor = build_with_processor(POINTER_GENERATOR, tokenizer)
+    # the checksum of this word is 110 modulo 2^16, so that its id could be that of a padding row
+    batch = processor([SENTENCE.format("Dorrics", "town")], text_target=["Dorrics opened it ."], return_tensors="pt")
+    expected = model(**batch).loss
+    model.resize_token_embeddings(pad_to_multiple_of=128)
+    model.lm_head.bias.data[len(tokenizer) :] = -1e9
+    assert model.config.vocab_size == 128
+    torch.testing.assert_close(model(**batch).loss, expected)
+
+
 def test_a_plain_tokenizer_of_words_is_enough():
     """Without a decoder, words are joined by spaces."""
     words = ["<pad>", "<s>", "</s>", "<unk>", *sorted(set(SENTENCE.replace("{}", "").split()))]

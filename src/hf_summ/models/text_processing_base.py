@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from unicodedata import normalize
 from zlib import crc32
 
-from .checks import IGNORED_LABEL, check_integer, check_padding, check_texts, check_tokenizer, is_list
+from .checks import IGNORED_LABEL, PADDING_ROWS, check_integer, check_padding, check_texts, check_tokenizer, is_list
 from .text_documents import (
     FIRST_POINTER,
     JoinedRow,
@@ -386,7 +386,7 @@ class TextProcessor:
         return encoded
 
     def _tell_unknown_apart(self, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> None:
-        """Replace the id of each unknown word, in place, by an id after the vocabulary.
+        """Replace the id of each unknown word, in place, by an id after the vocabulary and a model's padding rows.
 
         Equal words get equal ids, in all texts. `offsets` are the [start, end) characters of each token in `text`.
         """
@@ -394,7 +394,7 @@ class TextProcessor:
             if token == self.tokenizer.unk_token_id:
                 start, end = offsets[position]
                 word = self._normalized(text[start:end]).strip()
-                ids[position] = len(self.tokenizer) + crc32(word.encode()) % self.unknown_ids
+                ids[position] = len(self.tokenizer) + max(PADDING_ROWS, crc32(word.encode()) % self.unknown_ids)
 
     def _normalized(self, text: str) -> str:
         """A text after cleaning and the tokenizer's normalization, such as lower-casing."""
