@@ -1,5 +1,6 @@
 """The settings of runs, and which runs are equal."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -324,6 +325,25 @@ def test_data_of_the_hub_count_by_name_and_files_by_contents(tmp_path):
     assert data_fingerprint(files, ("test",)).keys() == {"test"}
     with pytest.raises(ValueError, match=r"nowhere\.jsonl does not exist"):
         data_fingerprint({"test_file": "nowhere.jsonl"})
+
+
+def test_data_set_in_a_folder_counts_by_its_content(training, tmp_path):
+    folder = write_data(tmp_path / "folder")
+
+    def fingerprints(folder=folder):
+        settings = with_data(training(), {"dataset_name": str(folder)})
+        return [training_fingerprint(settings), decoding_fingerprint(settings), data_fingerprint(settings, ("train",))]
+
+    first = fingerprints()
+    # What the system or `datasets` writes into the folder is not its content, and neither is its place.
+    (folder / ".DS_Store").write_text("x")
+    (folder / "cache-1f.arrow").write_text("x")
+    shutil.copytree(folder, tmp_path / "copy")
+    assert fingerprints() == fingerprints(tmp_path / "copy") == first
+    with (folder / "train.jsonl").open("a") as file:
+        file.write(json.dumps({"document": "A ferry sank.", "summary": "ferry sinks"}) + "\n")
+    for changed, before in zip(fingerprints(), first, strict=True):
+        assert changed != before
 
 
 def test_decoding_has_the_settings_that_concern_it(training):

@@ -36,12 +36,15 @@ def hash_of_code(files: Iterable[str]) -> str:
 def content_hash(path: str | os.PathLike) -> str:
     """A hash of a file's content, or of the files in a folder: 16 hexadecimal digits of its SHA-256.
 
-    An unchanged file is read only once.
+    Hidden files in a folder do not count, and neither do the files in which `datasets` keeps what it computes from
+    saved rows. An unchanged file is read only once.
     """
     if os.path.isdir(path):
         lines = []
         for file in sorted(Path(path).iterdir()):
-            lines.append(f"{file.name} {content_hash(file)}")
+            is_cache = file.name.startswith("cache-") and file.suffix == ".arrow"
+            if not is_cache and not file.name.startswith("."):
+                lines.append(f"{file.name} {content_hash(file)}")
         return hash_of_bytes(["\n".join(lines).encode()])[:16]
     state = os.stat(path)
     # Archives and copies keep the time of the last change, but only the system sets that of the inode.

@@ -6,6 +6,7 @@ architecture, such as `gdlf/xsum.yaml`. An architecture is named by its `model_t
 sizes of models and runs, for each architecture.
 """
 
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -267,7 +268,9 @@ def resolved_config(settings: Flags) -> Flags:
 
 
 def data_fingerprint(settings: Flags, splits: Sequence[str] = SPLITS) -> dict[str, object]:
-    """What identifies the rows that a run reads: the data set's name, how rows are read, and hashes of the files.
+    """What identifies the rows that a run reads: how rows are read, and hashes of files or the name of a data set.
+
+    A data set in a folder is identified by the hash of the folder's content instead of its name.
 
     Args:
         settings: flags of the run.
@@ -279,6 +282,8 @@ def data_fingerprint(settings: Flags, splits: Sequence[str] = SPLITS) -> dict[st
     corpus = Corpus.among(settings)
     # A corpus with the files of no splits has only the name of the data set and how rows are read.
     identity: dict[str, object] = corpus.only(()).given()
+    if corpus.dataset_name is not None and os.path.isdir(corpus.dataset_name):
+        identity["dataset_name"] = content_hash(corpus.dataset_name)
     for split in splits:
         if split in corpus.files:
             identity[split] = [content_hash(path) for path in corpus.paths(split)]

@@ -380,6 +380,21 @@ def test_record_describes_the_run(settings, tmp_path, out):
     assert command["updates"]["config_overrides ffn_dim"] == 32
 
 
+@pytest.mark.thorough
+def test_changed_folder_of_streamed_rows_is_refused(settings, tmp_path, out):
+    folder = tmp_path / "news"
+    folder.mkdir()
+    tiny.write_corpus(folder, train=24)
+    no_files = {"train_file": None, "validation_file": None, "test_file": None}
+    batches = {"train_tokens_per_batch": None, "per_device_train_batch_size": 4}
+    path = settings(**no_files, **batches, **SAVING, dataset_name=str(folder), streaming=True)
+    interrupted(path, out)
+    with (folder / "train.jsonl").open("a") as file:
+        file.write(json.dumps({"document": "A ferry sank.", "summary": "ferry sinks"}) + "\n")
+    with pytest.raises(ValueError, match=r"its run has other settings \(content of the training data \w{16}, now"):
+        main([path])
+
+
 def test_start_logs_what_will_be_done(settings, caplog):
     flags = ["--max_source_length", "20", "--max_steps", "12000", "--learning_rate", "1e20"]
     with pytest.raises(FloatingPointError), caplog.at_level(logging.INFO):

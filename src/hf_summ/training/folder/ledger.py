@@ -36,7 +36,7 @@ class SplitOrigin(TypedDict, total=False):
     """Where the rows of a split come from: from files, or from a data set that is on the Hub or in a folder.
 
     Args:
-        files: path -> hash of the file's content.
+        files: path -> hash of the file's content; for a stream of a folder, the hash of all its files.
         name: the data set's name.
         configuration: the data set's configuration, given for a stream.
         fingerprint: datasets' hash of the rows, which a stream does not have.

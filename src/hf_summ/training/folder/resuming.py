@@ -100,6 +100,9 @@ def _split_origin(corpus: Corpus, split: str, rows: datasets.Dataset, extraction
         origin = {"files": {str(path): content_hash(path) for path in corpus.paths(split)}}
     elif is_stream:
         origin = {"name": corpus.dataset_name, "configuration": corpus.dataset_config_name}
+        # A stream has no fingerprint, so the content of its folder counts.
+        if corpus.dataset_name is not None and os.path.isdir(corpus.dataset_name):
+            origin["files"] = {corpus.dataset_name: content_hash(corpus.dataset_name)}
     else:
         origin = {"name": corpus.dataset_name, "fingerprint": rows._fingerprint}
     if extraction is not None and split in extraction.splits:
