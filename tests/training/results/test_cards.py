@@ -246,9 +246,12 @@ def test_model_of_transformers_needs_no_code_of_the_folder(settings, tmp_path, m
     assert "\nsource_prefix: 'summarize: '\n" in card
     installed, alone = python_blocks(card)
     output = io.StringIO()
+    names = {}
     with contextlib.redirect_stdout(output):
         exec(installed, {})
-        exec(alone, {})
+        exec(alone, names)
+    read = names["tokenizer"].decode(names["inputs"]["input_ids"][0], skip_special_tokens=True)
+    assert read == f"summarize: {names['document']}"
     for line in ("- precision: float32, with bf16 autocast", "optimizer: adadelta", "weight_decay: 0.1"):
         assert f"\n{line}\n" in card
     # the flag's schedule leaves the file's rate without effect

@@ -17,6 +17,7 @@ from hf_summ.common.files import bundled_folder
 from hf_summ.data.corpora import Corpus
 from hf_summ.models.text_documents import readable
 from hf_summ.pretrained import model_folder
+from hf_summ.runtimes.any_model import prefix_of
 from hf_summ.training.arguments import RunArguments, flags_of
 from hf_summ.training.folder.resuming import library_versions
 from hf_summ.training.results.card_results import Results
@@ -73,6 +74,7 @@ def make_card(
     if getattr(model.config, "tags", "none") != "none":
         extras.append("spacy")
     architecture = type(base_model(model))
+    prefix = prefix_of(model.config)
     card = ModelCard.from_template(
         _metadata(arguments, model, name, results),
         template_path=str(bundled_folder("model_cards") / "template.md"),
@@ -85,8 +87,8 @@ def make_card(
         source_length=source_length,
         extras=extras,
         is_adapter=is_adapted(model),
-        # a JSON string is a literal of Python
-        model_id=json.dumps(model_id, ensure_ascii=False),
+        model_id=_literal(model_id),
+        prefix=_literal(prefix) if prefix else None,
         is_extracted=extracts(vars(arguments.data)),
         results=results,
         notes=notes,
@@ -95,6 +97,12 @@ def make_card(
         versions=library_versions(),
     )
     return readable(f"{str(card).rstrip()}\n")
+
+
+def _literal(text: str) -> str:
+    """The text as a literal of Python."""
+    # a JSON string is such a literal
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _model_id(trainer: Trainer, arguments: RunArguments) -> str:
