@@ -257,6 +257,24 @@ def test_row_over_seeds_is_the_mean_of_its_trainings(tmp_path):
     assert single.measures["rouge1"].seeds == ()
 
 
+def test_seeds_with_values_for_different_numbers_of_documents_have_the_same_weight(tmp_path):
+    (row,) = make_table(tmp_path).rows
+    nan = np.nan
+    # Of twelve summaries, one, then ten, then none has a bigram.
+    scores_of_seeds = [[100] + [nan] * 11, [0] * 10 + [nan] * 2, [nan] * 12]
+    outcomes = []
+    for seed, scores in enumerate(scores_of_seeds):
+        outcomes.append(Outcome(row, facts={"seed": seed}, measures={"novel2": mean_over_rows(scores)}))
+    (pooled,) = over_seeds(outcomes)
+    novelty = pooled.measures["novel2"]
+    assert novelty.seeds == (100, 0)
+    assert novelty.value() == pytest.approx(50)
+    # Ten documents have a value with one of the seeds.
+    assert novelty.number() == 10
+    interval = over_seeds([outcomes[1], outcomes[1]])[0].measures["novel2"].interval()
+    assert interval == outcomes[1].measures["novel2"].interval()
+
+
 def test_what_runs_recorded_is_averaged_over_seeds(tmp_path):
     (row,) = make_table(tmp_path).rows
     curves_of_seeds = {1: [[10, 4.0], [20, 3.0], [30, 2.0]], 2: [[10, 5.0], [20, 3.5]]}

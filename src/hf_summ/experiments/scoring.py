@@ -22,6 +22,7 @@ from hf_summ.evaluation.significance import (
     examples_to_decide,
     paired_bootstrap,
     perplexity,
+    ratio,
 )
 from hf_summ.evaluation.text_files import tag_pattern, without_tags
 from hf_summ.experiments.content import Claim, ClaimCell, Relation, RunFacts, Span, ValueInterval
@@ -414,19 +415,25 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> ValueInterval | N
 def _pooled(scores: Sequence[Scored]) -> Scored:
     """The score of a row over its seeds. The statistics of each document are summed over the seeds.
 
-    A score that is a mean over documents is then the mean over the seeds. A measure of a whole corpus, such as
-    perplexity, is computed once, from the sums.
+    A score that is a mean over documents becomes the mean of the seeds' values, each of which has the same weight even
+    if the seeds have values for different numbers of documents. A measure of a whole corpus, such as perplexity, is
+    computed once, from the sums.
 
     Args:
         scores: the score of each seed in one measure, at least one.
     """
     seed_values = []
+    statistics_of_seeds = []
     for scored in scores:
+        statistics = scored.statistics
         value = scored.value()
         if value is not None:
             seed_values.append(value)
-    statistics = np.sum([scored.statistics for scored in scores], axis=0)
-    return Scored(statistics, scores[0].measure, tuple(seed_values))
+            if scored.measure is ratio:
+                # The denominator then sums to the number of all documents, and is the same for each seed.
+                statistics = statistics * (len(statistics) / statistics[:, 1].sum())
+        statistics_of_seeds.append(statistics)
+    return Scored(np.sum(statistics_of_seeds, axis=0), scores[0].measure, tuple(seed_values))
 
 
 def _centered_ranks(values: np.ndarray) -> np.ndarray:
