@@ -12,7 +12,8 @@ from hf_summ.experiments.blocks import block_of_scores, block_of_values, make_re
 from hf_summ.experiments.plots import write_plot
 from hf_summ.experiments.report import markdown, markdown_of_trainings, title_of
 from hf_summ.experiments.scoring import Outcome, claims, over_seeds
-from tests.experiments.made_up import equal_scores, make_table
+from hf_summ.experiments.settings import flags_of_all_rows
+from tests.experiments.made_up import equal_scores, make_table, make_workplace
 
 FACTS = {"run": "0123456789abcdef", "parameters": 2_345_678, "updates": 900, "epochs": 1.5, "seed": 42}
 EXPECTED = """# Somebody 2020, Table 1: Rows
@@ -84,6 +85,31 @@ def make(tmp_path):
         Outcome(literature, "literature: Somebody 2019"),
     ]
     return lambda scale: make_report(table, scale, [block_of_scores(table, "xsum", "data/news", 9, outcomes)])
+
+
+# the scale, the data, the split, the user's flags, and whether our figures can be compared with the published ones
+CASES_OF_COMPARABLE_FIGURES = [
+    ("full", "xsum", "test", "", True),
+    ("full", "xsum", "test", "--seed 43 --cache_dir cache --logging_steps 10", True),
+    ("full", "xsum", "test", "--quick 300", False),
+    ("full", "xsum", "test", "--max_predict_samples 100", False),
+    ("full", "xsum", "test", "--config_overrides d_model=64", False),
+    ("full", "xsum", "test", "--num_beams 1", False),
+    ("full", "xsum", "test", "--density_bin mixed", False),
+    ("full", "xsum", "validation", "", False),
+    ("full", "data/news", "test", "", False),
+    ("small", "xsum", "test", "", False),
+]
+
+
+@pytest.mark.parametrize(("scale", "data", "split", "flags", "is_comparable"), CASES_OF_COMPARABLE_FIGURES)
+def test_line_says_whether_published_figures_can_be_compared(tmp_path, scale, data, split, flags, is_comparable):
+    table = make_table(tmp_path, rows=[{"row": "DC", "published": [30]}], measures=["rouge1"])
+    place = make_workplace(tmp_path, table, extra=flags_of_all_rows(flags.split()))
+    block = block_of_scores(table, "xsum", data, 9, [Outcome(table.rows[0])])
+    report = make_report(table, scale, [block], split, place.changing_flags)
+    caveat = "Our figures can be compared with each other, but not with the published ones."
+    assert (caveat not in markdown(report)) == is_comparable
 
 
 @pytest.fixture

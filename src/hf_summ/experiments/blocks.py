@@ -14,7 +14,9 @@ from hf_summ.experiments.scoring import Outcome, compare, do_seeds_overlap, verd
 from hf_summ.experiments.tables import Row, Table
 
 
-def make_report(table: Table, scale: str, blocks: Sequence[Block], split: str = "test") -> Report:
+def make_report(
+    table: Table, scale: str, blocks: Sequence[Block], split: str = "test", flags: Sequence[str] = ()
+) -> Report:
     """The whole report, ready for JSON.
 
     Args:
@@ -22,6 +24,7 @@ def make_report(table: Table, scale: str, blocks: Sequence[Block], split: str = 
         scale: one of `SCALES`. At "tiny", this function sets all verdicts in `blocks` to None.
         blocks: the block of each data set, from `block_of_scores` or `block_of_values`.
         split: the split whose documents were summarized, "test" or "validation".
+        flags: the names of the user's flags that change the experiment, see `Workplace.changing_flags`.
     """
     if scale == "tiny":
         # A model is trained for seconds at this scale, so its scores say nothing about a paper's differences.
@@ -34,6 +37,7 @@ def make_report(table: Table, scale: str, blocks: Sequence[Block], split: str = 
         "kind": table.kind,
         "scale": scale,
         "split": split,
+        "flags": list(flags),
         "unit": table.unit,
         "measures": list(table.measures),
         "baseline": table.baseline,

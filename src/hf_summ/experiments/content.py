@@ -180,7 +180,8 @@ class Report(TypedDict):
     """The report of a table.
 
     `table` is the table's name, `datasets` has a block for each data set, and `hf_summ` is the version of this package.
-    `scale` and `split` are the arguments of `run_table`. The other keys are fields of `Table`.
+    `scale` and `split` are the arguments of `run_table`, and `flags` names the user's flags that change the experiment.
+    The other keys are fields of `Table`.
     """
 
     table: str
@@ -189,6 +190,7 @@ class Report(TypedDict):
     kind: str
     scale: str
     split: str
+    flags: list[str]
     unit: str
     measures: list[str]
     baseline: str | None

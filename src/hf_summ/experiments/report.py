@@ -209,7 +209,7 @@ def data_line(report: Report, block: Block) -> str:
     """A line that names the data behind our values, and says whether published figures can be compared with the values.
 
     Args:
-        report: the report, with the scale and the split.
+        report: the report, with the scale, the split and the user's flags.
         block: a block of the report, or a copy of a block with fewer rows.
     """
     parts = [f"Ours: {block['data']}"]
@@ -231,7 +231,10 @@ def data_line(report: Report, block: Block) -> str:
     if not _has_published(block):
         return f"{line} No figures are published for these rows."
     line += f" Published: {block['dataset']}."
-    if report["scale"] != "full" or block["data"] != block["dataset"]:
+    is_full = report["scale"] == "full" and not report["flags"]
+    # Published figures are of test sets.
+    has_same_documents = block["data"] == block["dataset"] and report["split"] == "test"
+    if not (is_full and has_same_documents):
         line += " Our figures can be compared with each other, but not with the published ones."
     return line
 

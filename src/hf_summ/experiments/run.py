@@ -273,7 +273,7 @@ def _write_report(workplace: Workplace, blocks: Sequence[Block]) -> Report:
     Raises:
         OSError: the output folder cannot be written to.
     """
-    report = make_report(workplace.table, workplace.scale, blocks, workplace.split)
+    report = make_report(workplace.table, workplace.scale, blocks, workplace.split, workplace.changing_flags)
     folder = workplace.folder
     stem = f"{report['table']}_{report['scale']}"
     if workplace.split != "test":

@@ -16,6 +16,7 @@ from hf_summ.data.toy_news import make_corpus
 from hf_summ.experiments.scales import Scale
 from hf_summ.experiments.settings import base_settings, data_fingerprint, fingerprint, with_data
 from hf_summ.experiments.tables import Flags, Row, Table
+from hf_summ.training.arguments import flags_of
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,16 @@ class Workplace:
         It is the flag `language` of the user or, without the flag, the language that the table gives the data set.
         """
         return self.extra.get("language") or self.table.language_of(dataset)
+
+    @property
+    def changing_flags(self) -> list[str]:
+        """The names of the user's flags that change the data, the models, their training or their summaries, sorted.
+
+        The seed is not one of them, as other seeds repeat the same experiment.
+        """
+        harmless = flags_of("reporting") | {"seed", "trust_remote_code"}
+        changing = flags_of("data", "model", "training", "decoding") - harmless
+        return sorted(changing.intersection(self.extra))
 
     def data_name(self, dataset: str) -> str:
         """The name that a report gives to the data that are read for a data set of the table.
