@@ -115,8 +115,8 @@ class SummarizationTrainer(RowwiseTrainer):
         """The optimizer named in the arguments; transformers makes it if the arguments are transformers' own."""
         args = self.args
         is_noam = args.schedule == "noam"
-        is_of_transformers = args.optimizer is None and not args.learning_rates and not is_noam
-        if self.optimizer is not None or is_of_transformers:
+        uses_transformers_optimizer = args.optimizer is None and not args.learning_rates and not is_noam
+        if self.optimizer is not None or uses_transformers_optimizer:
             return super().create_optimizer(model)
         if model is None:
             model = self.model
@@ -297,7 +297,7 @@ class SummarizationTrainer(RowwiseTrainer):
                 logs[name] = self.accelerator.reduce(total, reduction="mean").item() / updates
             self._components = {}
         if "loss" in logs or "train_loss" in logs:
-            self._note_loss()
+            self._sum_new_losses()
         if "train_loss" in logs and self.progress.loss_sum is not None:
             logs["train_loss"] = self.progress.loss_sum / max(self.state.global_step, 1)
         super().log(logs, start_time)
@@ -340,8 +340,11 @@ class SummarizationTrainer(RowwiseTrainer):
                 return callback
         raise ValueError("the trainer needs the callback RunProgress: do not remove it")
 
-    def _note_loss(self) -> None:
-        """Add the losses since the last call, averaged over processes, to `loss_sum`. All processes must call it."""
+    def _sum_new_losses(self) -> None:
+        """Add the losses since the last call to `progress.loss_sum`, and reset `progress.unsummed_loss` to zero.
+
+        The losses are averaged over the processes, so all processes must call this method.
+        """
         progress = self.progress
         new_losses = self.accelerator.reduce(progress.unsummed_loss, reduction="mean").item()
         # the sum is unknown if the checkpoint did not have it
@@ -357,11 +360,17 @@ class SummarizationTrainer(RowwiseTrainer):
     def _init_training_state(
         self, max_steps, num_update_steps_per_epoch, num_train_epochs, resume_from_checkpoint, trial
     ) -> tuple[int, int]:
-        """Set the state of the run, and return the numbers of trained epochs, and of trained batches of the next one.
+        """Set the state of the run as transformers does, and correct it.
 
-        Training may begin again within `train`, with a smaller batch, if memory was exhausted. transformers forgets the
-        best checkpoint of a run whose folder was moved. It also does not know how long a stream is, and would take all
-        trained batches for those of one pass.
+        - The sums of the loss components are emptied: after a lack of memory, `train` begins again with smaller
+          batches, and the sums are those of the first attempt.
+        - The best checkpoint is looked up beside the checkpoint that is resumed: transformers forgets it if the run's
+          folder was moved.
+        - The finished passes through a stream are taken from the state: transformers does not know how long a stream
+          is, and would take all trained batches for those of one pass.
+
+        Returns:
+            The number of trained epochs, and the number of trained batches of the next epoch, which are skipped.
         """
         self._components = {}
         epochs, batches = super()._init_training_state(
@@ -413,7 +422,7 @@ class SummarizationTrainer(RowwiseTrainer):
         self._use_averages()
         self._non_finite.check_weights(self.model, self.state.global_step)
         if self.is_in_train:
-            self._note_loss()
+            self._sum_new_losses()
         if self.is_fsdp_enabled and not _internal_call:
             self.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
         folder = Path(self.args.output_dir if output_dir is None else output_dir)
@@ -426,11 +435,18 @@ class SummarizationTrainer(RowwiseTrainer):
         config.use_cache = self._use_cache
         super().save_model(output_dir, _internal_call)
         config.use_cache = training_use_cache
-        pickled_arguments = folder / TRAINING_ARGS_NAME
-        # only the process that saves has written the folder
-        if not self.args.should_save or not pickled_arguments.exists():
-            return
-        pickled_arguments.unlink()
+        # Beside a whole model, transformers saves its pickled arguments. Beside shards, it does not.
+        has_saved_model = self.args.should_save and (folder / TRAINING_ARGS_NAME).exists()
+        if has_saved_model:
+            self._complete_saved_folder(folder)
+
+    def _complete_saved_folder(self, folder: Path) -> None:
+        """Remove the pickled arguments, add an adapter's settings, and let all readers of the folder read the weights.
+
+        Args:
+            folder: the folder in which transformers has saved the model.
+        """
+        (folder / TRAINING_ARGS_NAME).unlink()
         if is_adapted(self.model):
             # PEFT saves only the weights
             save_settings(self.model, folder)
