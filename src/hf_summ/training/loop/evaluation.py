@@ -148,6 +148,32 @@ class RowwiseTrainer(Seq2SeqTrainer):
         if prediction_loss_only is None:
             prediction_loss_only = self.args.prediction_loss_only
         generates = self.args.predict_with_generate and not prediction_loss_only
+        records = self._evaluate_rows(model, dataloader, generates)
+        self.row_values = [record.values for record in records if record.values]
+        metrics = _loss_metrics(records)
+        predictions = None
+        if generates:
+            predictions = [record.prediction for record in records]
+        dataset = cast(datasets.Dataset, dataloader.dataset)
+        columns = getattr(dataset, "column_names", ())
+        references = reference_texts(dataset) if "summary" in columns else None
+        if generates and references is not None and self.compute_metrics is not None:
+            sources = {}
+            for name in (source_column(columns), PREFIX_COLUMN):
+                if name in columns:
+                    sources[name] = list(dataset[name])
+            metrics.update(self.compute_metrics(EvalPrediction(predictions, references, inputs=sources)))
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
+        return EvalLoopOutput(predictions, references, metrics, num_samples=len(dataset))
+
+    def _evaluate_rows(self, model: nn.Module, dataloader: DataLoader, generates: bool) -> list[RowRecord]:
+        """The records of all rows, in the data set's order. Each process evaluates its batches, and gets all records.
+
+        Args:
+            model: the model as accelerate wraps it.
+            dataloader: the batches of this process.
+            generates: whether summaries are generated.
+        """
         dataset = cast(datasets.Dataset, dataloader.dataset)
         columns = getattr(dataset, "column_names", ())
         documents = None
@@ -166,21 +192,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
             self.control = self.callback_handler.on_prediction_step(self.args, self.state, self.control)
         # a row that several processes evaluated counts once
         record_of_row = dict(gather_object(indexed_records))
-        records = [record_of_row[index] for index in range(len(dataset))]
-        self.row_values = [record.values for record in records if record.values]
-        metrics = _loss_metrics(records)
-        predictions = None
-        if generates:
-            predictions = [record.prediction for record in records]
-        references = reference_texts(dataset) if "summary" in columns else None
-        if generates and references is not None and self.compute_metrics is not None:
-            sources = {}
-            for name in (source_column(columns), PREFIX_COLUMN):
-                if name in columns:
-                    sources[name] = list(dataset[name])
-            metrics.update(self.compute_metrics(EvalPrediction(predictions, references, inputs=sources)))
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
-        return EvalLoopOutput(predictions, references, metrics, num_samples=len(dataset))
+        return [record_of_row[index] for index in range(len(dataset))]
 
     def _evaluation_model(self) -> nn.Module:
         """The model in evaluation mode, on its device and in the dtype of evaluation, prepared by accelerate.
