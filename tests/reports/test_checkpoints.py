@@ -227,8 +227,8 @@ def test_an_adapter_with_the_tokenizer_alone_has_the_settings_of_its_base(tiny_t
     def processors() -> list:
         """The processors of the pipeline and of training."""
         start = ModelArguments(model_name_or_path=folder)
-        built = build(start, LoraArguments(), DataArguments(), GenerationArguments(), is_trainable=False)
-        return [pipeline("summarization", model=folder).processor, built.processor]
+        run_model = build(start, LoraArguments(), DataArguments(), GenerationArguments(), is_trainable=False)
+        return [pipeline("summarization", model=folder).processor, run_model.processor]
 
     for loaded in processors():
         assert (loaded.max_source_length, loaded.tags) == (8, "none")

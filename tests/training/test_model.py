@@ -11,7 +11,7 @@ from hf_summ.checkpoints.loading import ModelArguments, load_processor
 from hf_summ.checkpoints.overrides import apply_overrides, override_item, parse_overrides, value_of
 from hf_summ.data import fit_vocabulary
 from hf_summ.training.arguments import DataArguments, GenerationArguments
-from hf_summ.training.model import Lengths, generation_config, settle_case, settle_lengths, store_lengths
+from hf_summ.training.model import Lengths, choose_lengths, configure_case, generation_config, store_lengths
 from hf_summ.training.parsing import parse_arguments
 from tests.conftest import SENTENCES, save
 from tests.reports.tiny_models import foreign
@@ -22,10 +22,10 @@ def test_lengths_come_from_the_run_then_the_processor_then_the_model(tiny_tokeni
     processor, model = tiny.processor(tiny_tokenizer), foreign("bart", tiny_tokenizer, max_position_embeddings=100)
     given = DataArguments(max_source_length=20, val_max_target_length=9)
     store_lengths(given, processor)
-    assert settle_lengths(given, processor, model) == Lengths(20, 16, 9)
+    assert choose_lengths(given, processor, model) == Lengths(20, 16, 9)
     assert (processor.max_source_length, processor.max_target_length) == (20, 16)
-    assert settle_lengths(DataArguments(), tiny_tokenizer, model) == Lengths(100, 100, 100)
-    assert settle_lengths(DataArguments(), tiny_tokenizer, foreign("t5", tiny_tokenizer)) == Lengths(1024, 128, 128)
+    assert choose_lengths(DataArguments(), tiny_tokenizer, model) == Lengths(100, 100, 100)
+    assert choose_lengths(DataArguments(), tiny_tokenizer, foreign("t5", tiny_tokenizer)) == Lengths(1024, 128, 128)
 
 
 def test_case_is_restored_if_the_vocabulary_or_the_run_says_so(tiny_tokenizer, tmp_path):
@@ -35,12 +35,12 @@ def test_case_is_restored_if_the_vocabulary_or_the_run_says_so(tiny_tokenizer, t
     processor = load_processor(ModelArguments(tokenizer_name=str(tmp_path)), config)
     assert (type(processor), processor.restore_case) == (SagCopyProcessor, True)
     for given in (False, True):
-        settle_case(given, processor, config)
+        configure_case(given, processor, config)
         assert processor.restore_case is given
     with pytest.raises(ValueError, match="--restore_case True: the vocabulary is not in lower case: make one with"):
-        settle_case(True, SagCopyProcessor(tiny_tokenizer), config)
+        configure_case(True, SagCopyProcessor(tiny_tokenizer), config)
     with pytest.raises(ValueError, match="--restore_case True: bart has no processor of this package: omit it"):
-        settle_case(True, uncased, AutoConfig.for_model("bart"))
+        configure_case(True, uncased, AutoConfig.for_model("bart"))
 
 
 def test_generation_settings_of_a_checkpoint_are_kept_where_the_run_says_nothing(tiny_tokenizer):

@@ -15,7 +15,7 @@ from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
 from hf_summ.data import SummarizationCollator
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.loop.trainer import SummarizationTrainer
-from hf_summ.training.model import Built
+from hf_summ.training.model import RunModel
 from hf_summ.training.model import build as build_model
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import run
@@ -35,7 +35,7 @@ def check(argv: list[str]) -> None:
     run(parse_arguments(argv), on_start=lambda: pytest.fail("the run has started"))
 
 
-def build(argv: list[str]) -> Built:
+def build(argv: list[str]) -> RunModel:
     """The model, the processor and the lengths of a command."""
     arguments = parse_arguments(argv)
     return build_model(

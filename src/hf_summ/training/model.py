@@ -47,8 +47,8 @@ class Lengths:
     evaluation_target: int
 
 
-class Built(NamedTuple):
-    """A model with its processor, and the lengths of its texts."""
+class RunModel(NamedTuple):
+    """The model of a run, its processor, and the lengths of its texts."""
 
     model: PreTrainedModel
     processor: Processor
@@ -56,12 +56,16 @@ class Built(NamedTuple):
 
 
 def build(
-    start: ModelArguments, lora: LoraArguments, data: DataArguments, generation: GenerationArguments, is_trainable: bool
-) -> Built:
-    """Build the run's model and processor, and settle the lengths of its texts.
+    model_arguments: ModelArguments,
+    lora: LoraArguments,
+    data: DataArguments,
+    generation: GenerationArguments,
+    is_trainable: bool,
+) -> RunModel:
+    """Build the run's model and processor, and choose the lengths of its texts.
 
     Args:
-        start: the model at the start of the run: new, a checkpoint, or an adapter of a checkpoint.
+        model_arguments: the arguments that name the model at the start of the run: new, a checkpoint, or an adapter.
         lora: the matrices to add to a checkpoint, if any.
         data: the lengths and the languages of texts, and the prefix of documents.
         generation: the settings of decoding that the run gives.
@@ -70,25 +74,25 @@ def build(
     Raises:
         ValueError: an argument is invalid, or does not suit the others; the message says what to do.
     """
-    start = _with_folders(start)
-    adapter = find_adapter(start)
-    _check_lora(lora, start, adapter)
+    model_arguments = _with_folders(model_arguments)
+    adapter = find_adapter(model_arguments)
+    _check_lora(lora, model_arguments, adapter)
     # the arguments that name the model without its adapter
-    base = start if adapter is None else adapter.base
-    with naming_base(start.model_name_or_path):
+    base = model_arguments if adapter is None else adapter.base
+    with naming_base(model_arguments.model_name_or_path):
         config = load_config(base)
     if is_trainable and (adapter is not None or lora.lora_r is not None):
         _check_adapted_config(config, base)
     if adapter is None:
-        processor = load_processor(start, config)
+        processor = load_processor(model_arguments, config)
     else:
         processor = adapter.load_processor(config)
-    _settle_processor(data, processor, config)
+    _configure_processor(data, processor, config)
     model = build_base_model(config, processor, base)
     if adapter is not None:
         adapter.add_tokens(model, processor)
 
-    lengths = settle_lengths(data, processor, model)
+    lengths = choose_lengths(data, processor, model)
     # an adapter contains neither new embeddings nor new positions
     can_grow = adapter is None and lora.lora_r is None
     _fit_vocabulary(model, processor, can_grow)
@@ -98,7 +102,7 @@ def build(
         adapter.restore_settings(model.config)
     model.generation_config = _saved_generation_config(model, adapter)
     _set_languages(data, getattr(processor, "tokenizer", processor), model)
-    _settle_start(model, base)
+    _align_start_token(model, base)
     # the length of evaluation replaces the limit of a checkpoint's summaries only if --val_max_target_length gives it
     length_is_given = base.model_name_or_path is None or data.val_max_target_length is not None
     model.generation_config = generation_config(model, generation, lengths, length_is_given)
@@ -113,18 +117,18 @@ def build(
         model = add_lora(model, lora)
     if is_adapted(model):
         record_base(model)
-    return Built(model, processor, lengths)
+    return RunModel(model, processor, lengths)
 
 
-def trained_model(start: ModelArguments, folder: str) -> ModelArguments:
+def trained_model(model_arguments: ModelArguments, folder: str) -> ModelArguments:
     """The arguments that name the trained model in an output folder.
 
     Args:
-        start: the arguments of the run's start.
+        model_arguments: the arguments that name the model at the start of the run.
         folder: the output folder, whose training is complete.
     """
     return replace(
-        start,
+        model_arguments,
         model_name_or_path=folder,
         config_name=None,
         tokenizer_name=None,
@@ -133,17 +137,17 @@ def trained_model(start: ModelArguments, folder: str) -> ModelArguments:
     )
 
 
-def _with_folders(start: ModelArguments) -> ModelArguments:
+def _with_folders(model_arguments: ModelArguments) -> ModelArguments:
     """The arguments with folders in place of the names of bundled models."""
     folders = {}
     for flag in ("model_name_or_path", "config_name", "tokenizer_name"):
-        name = getattr(start, flag)
+        name = getattr(model_arguments, flag)
         if name is not None:
             folders[flag] = model_folder(name)
-    return replace(start, **folders)
+    return replace(model_arguments, **folders)
 
 
-def _check_lora(lora: LoraArguments, start: ModelArguments, adapter: Adapter | None) -> None:
+def _check_lora(lora: LoraArguments, model_arguments: ModelArguments, adapter: Adapter | None) -> None:
     """Raise a ValueError for `--lora_r` unless the run starts from a whole checkpoint."""
     if lora.lora_r is None:
         return
@@ -152,7 +156,7 @@ def _check_lora(lora: LoraArguments, start: ModelArguments, adapter: Adapter | N
             f"--lora_r {lora.lora_r}: {adapter.name} is an adapter already: omit the flag to continue its training, or "
             f"name its base model {adapter.base.model_name_or_path} for a new one"
         )
-    if start.model_name_or_path is None:
+    if model_arguments.model_name_or_path is None:
         raise ValueError(
             f"--lora_r {lora.lora_r}: a new model has nothing to adapt: give a checkpoint as --model_name_or_path"
         )
@@ -180,14 +184,14 @@ def _check_adapted_config(config: PreTrainedConfig, base: ModelArguments) -> Non
     )
 
 
-def _settle_processor(data: DataArguments, processor: Processor, config: PreTrainedConfig) -> None:
+def _configure_processor(data: DataArguments, processor: Processor, config: PreTrainedConfig) -> None:
     """Store the run's settings in the processor, and load its tagger."""
     # a processor without a tagger gets the tags from the rows
     if getattr(processor, "tags", "none") != "none" and processor.tagger is not None:
         # otherwise, an error would appear at the first document, or in another process
         load_tagger(processor.tagger, processor.tags)
     if data.restore_case is not None:
-        settle_case(data.restore_case, processor, config)
+        configure_case(data.restore_case, processor, config)
     store_lengths(data, processor)
 
 
@@ -297,11 +301,11 @@ def store_lengths(data: DataArguments, processor: Processor) -> None:
             setattr(processor, name, length)
 
 
-def settle_lengths(data: DataArguments, processor: Processor, model: PreTrainedModel) -> Lengths:
-    """The lengths that the run gives, and the processor's lengths in place of those that it does not give.
+def choose_lengths(data: DataArguments, processor: Processor, model: PreTrainedModel) -> Lengths:
+    """The lengths that the run gives. The processor's lengths take the place of those that the run does not give.
 
-    A tokenizer without a processor has no lengths. Default lengths, which are at most the number of the model's
-    positions, are then used.
+    A tokenizer without a processor has no lengths. The run then has default lengths, which are at most the number of
+    the model's positions.
     """
     default_source = min(_DEFAULT_SOURCE_LENGTH, source_positions(model) or _DEFAULT_SOURCE_LENGTH)
     default_target = min(_DEFAULT_TARGET_LENGTH, target_positions(model) or _DEFAULT_TARGET_LENGTH)
@@ -310,7 +314,7 @@ def settle_lengths(data: DataArguments, processor: Processor, model: PreTrainedM
     return Lengths(source, target, data.val_max_target_length or target)
 
 
-def settle_case(restores: bool, processor: Processor, config: PreTrainedConfig) -> None:
+def configure_case(restores: bool, processor: Processor, config: PreTrainedConfig) -> None:
     """Check `--restore_case`, and store it in the processor, which later decodes summaries accordingly.
 
     Args:
@@ -378,8 +382,12 @@ def _id_of_language(name: str, code: str, tokenizer: PreTrainedTokenizerBase) ->
     raise ValueError(f"--{name} {code}: the tokenizer has no such language{nearest(code, codes)}")
 
 
-def _settle_start(model: PreTrainedModel, start: ModelArguments) -> None:
+def _align_start_token(model: PreTrainedModel, model_arguments: ModelArguments) -> None:
     """Make decoding begin summaries with the token with which training begins the decoder's inputs.
+
+    Args:
+        model: the model, whose generation config is changed.
+        model_arguments: the arguments that name the model, for the message of an error.
 
     Raises:
         ValueError: there is no such token, which would otherwise be noticed at the first batch.
@@ -391,7 +399,7 @@ def _settle_start(model: PreTrainedModel, start: ModelArguments) -> None:
         # generate() begins with `bos_token_id` instead, but two nested models shift labels by `decoder_start_token_id`
         can_begin = decoding.bos_token_id is not None and model.config.model_type != "encoder-decoder"
         if not can_begin:
-            name = start.model_name_or_path or start.config_name or start.model_type
+            name = model_arguments.model_name_or_path or model_arguments.config_name or model_arguments.model_type
             raise ValueError(
                 f"{name}: no `decoder_start_token_id`, the token with which summaries begin: give "
                 "--config_overrides decoder_start_token_id=ID"

@@ -27,7 +27,7 @@ from hf_summ.training.folder.ledger import Description, Ledger, locked
 from hf_summ.training.folder.resuming import NO_CHECKPOINT, Resumption, describe, find_resumption, named_checkpoint
 from hf_summ.training.loop.making import make_trainer
 from hf_summ.training.loop.trainer import SummarizationTrainer
-from hf_summ.training.model import Built, build, chooses_sentences, trained_model
+from hf_summ.training.model import RunModel, build, chooses_sentences, trained_model
 from hf_summ.training.optimization import check_optimization
 from hf_summ.training.parsing import as_flag, parse_arguments
 from hf_summ.training.results import reports
@@ -87,7 +87,7 @@ class _Setup:
         arguments: all arguments of the run.
         scorer: scores the summaries of evaluation and prediction; None if the run only trains.
         corpus: the rows of the splits that the run reads.
-        built: the model, its processor and the lengths of its texts.
+        run_model: the model, its processor and the lengths of its texts.
         extraction: the stage that shortens documents before the model reads them; None if there is none.
         description: the description of the run, see `describe`.
     """
@@ -95,7 +95,7 @@ class _Setup:
     arguments: RunArguments
     scorer: Scorer | None
     corpus: datasets.DatasetDict
-    built: Built
+    run_model: RunModel
     extraction: Extraction | None
     description: Description
 
@@ -134,7 +134,7 @@ def _set_up(arguments: RunArguments, argv: Sequence[str]) -> _Setup:
     Args:
         argv: the command line of the arguments.
     """
-    training, data, start = arguments.training, arguments.data, arguments.model
+    training, data, model_arguments = arguments.training, arguments.data, arguments.model
     _set_up_logging(training)
     _check_steps(arguments)
     _set_threads()
@@ -142,17 +142,19 @@ def _set_up(arguments: RunArguments, argv: Sequence[str]) -> _Setup:
     if training.do_eval or training.do_predict:
         scorer = Scorer(training.metrics, training.rouge_mode, data.language, training.several_references)
     with training.main_process_first(desc="loading the corpus"):
-        corpus = load(arguments.corpus, start.cache_dir, start.token, start.trust_remote_code)
+        corpus = load(
+            arguments.corpus, model_arguments.cache_dir, model_arguments.token, model_arguments.trust_remote_code
+        )
         corpus = choose_splits(corpus, data, training)
     set_seed(training.seed)
-    built = build(start, arguments.lora, data, arguments.generation, training.do_train)
+    run_model = build(model_arguments, arguments.lora, data, arguments.generation, training.do_train)
     if training.push_to_hub:
-        _check_base_is_shared(built.model)
+        _check_base_is_shared(run_model.model)
     if training.do_train:
-        check_optimization(built.model, training)
-    extraction = load_extraction(data, start, built.processor, corpus)
-    description = describe(arguments, argv, corpus, built, extraction)
-    return _Setup(arguments, scorer, corpus, built, extraction, description)
+        check_optimization(run_model.model, training)
+    extraction = load_extraction(data, model_arguments, run_model.processor, corpus)
+    description = describe(arguments, argv, corpus, run_model, extraction)
+    return _Setup(arguments, scorer, corpus, run_model, extraction, description)
 
 
 def _run_steps(setup: _Setup, on_start: Callable[[], object] | None) -> dict[str, float]:
@@ -179,13 +181,13 @@ def _run_steps(setup: _Setup, on_start: Callable[[], object] | None) -> dict[str
     if resumption.is_trained:
         # the remaining steps use the trained model in place of the model at the start
         saved = trained_model(arguments.model, training.output_dir)
-        setup.built = build(saved, LoraArguments(), arguments.data, arguments.generation, training.do_train)
+        setup.run_model = build(saved, LoraArguments(), arguments.data, arguments.generation, training.do_train)
     with training.main_process_first(desc="preparing the corpus"):
         _shorten(setup)
         prepared = prepare_splits(
-            setup.corpus, setup.built, arguments.data, arguments.model.cache_dir, _scores_by_documents(setup)
+            setup.corpus, setup.run_model, arguments.data, arguments.model.cache_dir, _scores_by_documents(setup)
         )
-    trainer = make_trainer(setup.built, arguments.data, training, setup.scorer, prepared)
+    trainer = make_trainer(setup.run_model, arguments.data, training, setup.scorer, prepared)
     if setup.writes:
         if training.do_train and named_checkpoint(training) == NO_CHECKPOINT:
             _remove_checkpoints(training.output_dir)
@@ -213,18 +215,18 @@ def _shorten(setup: _Setup) -> None:
         return
     data, cache_dir = setup.arguments.data, setup.arguments.model.cache_dir
     for split, rows in list(setup.corpus.items()):
-        setup.corpus[split] = setup.extraction.apply(rows, split, setup.built.processor, data, cache_dir)
+        setup.corpus[split] = setup.extraction.apply(rows, split, setup.run_model.processor, data, cache_dir)
 
 
 def _scores_by_documents(setup: _Setup) -> bool:
     """Whether scoring needs the documents: for a metric, or as only they spell words or the case of summaries."""
     if setup.scorer is None:
         return False
-    replaces_unknown = bool(getattr(setup.built.model.generation_config, "replace_unk", None))
-    points_to_words = bool(getattr(setup.built.processor, "unknown_ids", 0))
-    restores_case = bool(getattr(setup.built.processor, "restore_case", False))
+    replaces_unknown = bool(getattr(setup.run_model.model.generation_config, "replace_unk", None))
+    points_to_words = bool(getattr(setup.run_model.processor, "unknown_ids", 0))
+    restores_case = bool(getattr(setup.run_model.processor, "restore_case", False))
     is_decoded_by_documents = (
-        replaces_unknown or points_to_words or restores_case or chooses_sentences(setup.built.model)
+        replaces_unknown or points_to_words or restores_case or chooses_sentences(setup.run_model.model)
     )
     return setup.scorer.needs_documents or is_decoded_by_documents
 
@@ -366,7 +368,7 @@ class _Steps:
     def publish(self, metrics: Mapping[str, float]) -> None:
         """Write the model card, push the trained model if that is requested, and print the names of the model."""
         setup, trainer = self.setup, self.trainer
-        source_length = setup.built.lengths.source
+        source_length = setup.run_model.lengths.source
         card = make_card(trainer, setup.arguments, setup.corpus, source_length, metrics, setup.scorer)
         if trainer.args.push_to_hub:
             trainer.push_to_hub(card=card)

@@ -19,7 +19,7 @@ from hf_summ.data import Corpus, fit_vocabulary
 from hf_summ.data.loading import load
 from hf_summ.models.text_processing_gdlf import load_tagger
 from hf_summ.training.arguments import DataArguments
-from hf_summ.training.model import Built, Lengths
+from hf_summ.training.model import Lengths, RunModel
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.rows import preparing
 from hf_summ.training.rows.preparing import (
@@ -102,12 +102,12 @@ def test_rows_of_a_stream_are_prepared_like_others(tiny_tokenizer, tmp_path, kin
         processor = GdlfProcessor(tiny_tokenizer, tags="pos")
     elif kind == "phrases":
         processor = HighlightTransformerProcessor(tiny_tokenizer)
-    built = Built(None, processor, Lengths(24, 6, 6))
+    run_model = RunModel(None, processor, Lengths(24, 6, 6))
     data = DataArguments(source_prefix="say: ")
     prepared = {}
     for streaming in (False, True):
         corpus = load(Corpus(train_file=file, prefix_column="task", streaming=streaming), str(tmp_path))
-        prepared[streaming] = prepare_splits(corpus, built, data, str(tmp_path), with_documents=False)["train"]
+        prepared[streaming] = prepare_splits(corpus, run_model, data, str(tmp_path), with_documents=False)["train"]
     # a model gets all columns of a stream
     assert list(prepared[True]) == prepared[False].remove_columns("summary").to_list()
 
@@ -124,8 +124,10 @@ def test_prefixes_of_the_same_tokens_are_told(caplog, tmp_path):
         tokenizer = fit_vocabulary(texts, units="words", min_frequency=1, show_progress=False)
         for processor in (tokenizer, tiny.processor(tokenizer)):
             caplog.clear()
-            built = Built(None, processor, Lengths(24, 6, 6))
-            prepare_splits(corpus, built, DataArguments(source_prefix="title: "), str(tmp_path), with_documents=False)
+            run_model = RunModel(None, processor, Lengths(24, 6, 6))
+            prepare_splits(
+                corpus, run_model, DataArguments(source_prefix="title: "), str(tmp_path), with_documents=False
+            )
             assert caplog.text.count(warning) == is_told
 
 

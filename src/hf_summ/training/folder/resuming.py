@@ -21,7 +21,7 @@ from hf_summ.common.records import plain, shown
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, SummarizationTrainingArguments, flags_of
 from hf_summ.training.folder.ledger import STARTING_WEIGHTS, VALIDATION, Description, Ledger, SplitOrigin
-from hf_summ.training.model import Built
+from hf_summ.training.model import RunModel
 from hf_summ.training.rows.extraction import Extraction
 from hf_summ.training.rows.preparing import processor_fingerprint
 
@@ -54,7 +54,7 @@ def describe(
     arguments: RunArguments,
     argv: Sequence[str],
     corpus: datasets.DatasetDict,
-    built: Built,
+    run_model: RunModel,
     extraction: Extraction | None,
 ) -> Description:
     """A run's description, ready for YAML. A run resumes only with the same `updates`.
@@ -62,7 +62,7 @@ def describe(
     Args:
         argv: the command line of the arguments.
         corpus: the splits that are used.
-        built: the model, the processor and the lengths of texts.
+        run_model: the model, the processor and the lengths of texts.
         extraction: the stage that shortens documents, if any.
     """
     data = {}
@@ -77,7 +77,7 @@ def describe(
         "command": command_line(argv, arguments.training.world_size),
         "versions": library_versions(),
         "data": data,
-        "updates": _updates(arguments, data, built),
+        "updates": _updates(arguments, data, run_model),
         "settings": settings,
     }
     # YAML has no enumerations and no paths.
@@ -114,12 +114,12 @@ def _split_origin(corpus: Corpus, split: str, rows: datasets.Dataset, extraction
     return origin
 
 
-def _updates(arguments: RunArguments, data: Mapping[str, SplitOrigin], built: Built) -> dict[str, object]:
+def _updates(arguments: RunArguments, data: Mapping[str, SplitOrigin], run_model: RunModel) -> dict[str, object]:
     """All that determines a run's weights, by name: settings, the values of the model's config, data and processor.
 
     Args:
         data: where the rows of each split come from that the run reads.
-        built: the model, the processor and the lengths of texts.
+        run_model: the model, the processor and the lengths of texts.
     """
     training = arguments.training
     settings: dict[str, object] = {}
@@ -135,18 +135,18 @@ def _updates(arguments: RunArguments, data: Mapping[str, SplitOrigin], built: Bu
     counted.discard("gradient_accumulation_steps")
     updates = {name: settings[name] for name in sorted(counted)}
     updates["gradient_accumulation_steps × processes"] = training.gradient_accumulation_steps * training.world_size
-    updates.update(_flat(built.model.config.to_dict(), "config_overrides "))
+    updates.update(_flat(run_model.model.config.to_dict(), "config_overrides "))
     updates["content of the training data"] = _content(data.get("train", {}))
     if training.load_best_model_at_end:
         # scores on the validation data choose the weights, and may end the run early
         updates[VALIDATION] = _content(data.get("validation", {}))
         updates["max_eval_samples"] = arguments.data.max_eval_samples
-    starting_weights = _starting_weights(arguments, built)
+    starting_weights = _starting_weights(arguments, run_model)
     if starting_weights:
         updates[STARTING_WEIGHTS] = hash_of_values(starting_weights)[:16]
-    updates["max_source_length"] = built.lengths.source
-    updates["max_target_length"] = built.lengths.target
-    updates["processor"] = processor_fingerprint(built.processor)[:16]
+    updates["max_source_length"] = run_model.lengths.source
+    updates["max_target_length"] = run_model.lengths.target
+    updates["processor"] = processor_fingerprint(run_model.processor)[:16]
     return updates
 
 
@@ -160,17 +160,17 @@ def _content(origin: SplitOrigin) -> str:
     return " ".join(hashes)
 
 
-def _starting_weights(arguments: RunArguments, built: Built) -> list[str]:
+def _starting_weights(arguments: RunArguments, run_model: RunModel) -> list[str]:
     """The hashes of the files in local folders from which the weights at the start of the run come.
 
     They are the files of a checkpoint, of an adapter and its base, or of the pre-trained parts of a new model.
     """
     start = arguments.model.model_name_or_path
     if start is None:
-        checkpoints = pretrained_names(built.model.config)
+        checkpoints = pretrained_names(run_model.model.config)
     else:
         # the config of an adapted model is that of its base
-        checkpoints = [start, built.model.config.name_or_path or start]
+        checkpoints = [start, run_model.model.config.name_or_path or start]
     output_folder = Path(arguments.training.output_dir).resolve()
     hashes = []
     for name in dict.fromkeys(checkpoints):

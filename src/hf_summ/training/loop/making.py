@@ -15,7 +15,7 @@ from hf_summ.training.arguments import DataArguments, SummarizationTrainingArgum
 from hf_summ.training.checks import asks_for_fsdp
 from hf_summ.training.loop.rewards import rouge_rewards
 from hf_summ.training.loop.trainer import SummarizationTrainer
-from hf_summ.training.model import Built, chooses_sentences
+from hf_summ.training.model import RunModel, chooses_sentences
 from hf_summ.training.results.reports import Scorer, score
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class PaddingLearningCollator(SummarizationCollator):
 
 
 def make_trainer(
-    built: Built,
+    run_model: RunModel,
     data: DataArguments,
     training: SummarizationTrainingArguments,
     scorer: Scorer | None,
@@ -42,18 +42,18 @@ def make_trainer(
     """The trainer of a run.
 
     Args:
-        built: the model, the processor and the lengths of texts.
+        run_model: the model, the processor and the lengths of texts.
         scorer: scores the summaries of an evaluation; None if the run has none.
         prepared: the rows of each split as the model reads them.
     """
-    processor, lengths = built.processor, built.lengths
+    processor, lengths = run_model.processor, run_model.lengths
     compute_metrics = None
     if scorer is not None:
         # texts are scored in the form that the processor reads
         scorer.clean = getattr(processor, "clean", scorer.clean)
 
         def compute_metrics(predictions: EvalPrediction) -> dict[str, float]:
-            chooses = chooses_sentences(built.model)
+            chooses = chooses_sentences(run_model.model)
             return score(predictions, processor, scorer, data.source_prefix, chooses)
 
     # half precision is only fast on multiples of eight
@@ -61,14 +61,14 @@ def make_trainer(
     collator_class = SummarizationCollator if data.ignore_pad_token_for_loss else PaddingLearningCollator
     collator = collator_class(
         processor,
-        model=built.model,
+        model=run_model.model,
         pad_to_multiple_of=8 if is_half else None,
         pad_to_max_length=data.pad_to_max_length,
         max_source_length=lengths.source,
         max_target_length=max(lengths.target, lengths.evaluation_target),
     )
     trainer = SummarizationTrainer(
-        built.model,
+        run_model.model,
         training,
         train_dataset=prepared.get("train"),
         eval_dataset=prepared.get("validation"),

@@ -24,7 +24,7 @@ from hf_summ.models.text_processing_gdlf import pipeline_name
 from hf_summ.models.text_processing_highlight_transformer import read_phrases
 from hf_summ.runtimes.any_model import prefix_arguments, with_prefix
 from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
-from hf_summ.training.model import Built
+from hf_summ.training.model import RunModel
 from hf_summ.training.rows.batches import token_lengths
 
 logger = logging.getLogger(__name__)
@@ -117,23 +117,23 @@ def _covered(rows: datasets.Dataset, least: float, language: str) -> datasets.Da
 
 
 def prepare_splits(
-    corpus: datasets.DatasetDict, built: Built, data: DataArguments, cache_dir: str | None, with_documents: bool
+    corpus: datasets.DatasetDict, run_model: RunModel, data: DataArguments, cache_dir: str | None, with_documents: bool
 ) -> dict[str, datasets.Dataset]:
     """The rows of each split as the model reads them; the number of truncated texts is logged.
 
     Summaries of the validation and test splits are scored, so the rows of these splits keep all their references.
 
     Args:
-        built: the model, its processor, and the lengths to which texts are truncated.
+        run_model: the model, its processor, and the lengths to which texts are truncated.
         with_documents: whether the rows of these splits also keep their documents and prefixes.
     """
-    processor = built.processor
+    processor = run_model.processor
     _warn_of_equal_prefixes(corpus, processor, data.source_prefix)
     splits = {}
     for split, rows in corpus.items():
         is_scored = split != "train"
-        target_length = built.lengths.evaluation_target if is_scored else built.lengths.target
-        lengths = (built.lengths.source, target_length)
+        target_length = run_model.lengths.evaluation_target if is_scored else run_model.lengths.target
+        lengths = (run_model.lengths.source, target_length)
         if isinstance(rows, datasets.IterableDataset):
             settings = {"processor": processor, "lengths": lengths, "prefix": data.source_prefix}
             splits[split] = rows.map(encode, batched=True, remove_columns=rows.column_names, fn_kwargs=settings)
