@@ -348,9 +348,9 @@ def _set_languages(data: DataArguments, tokenizer: PreTrainedTokenizerBase, mode
     target = data.target_lang or data.lang or tokenizer.tgt_lang or source
     if data.lang is None:
         logger.warning(f"documents are read as {source}, and summaries as {target}: see --lang and --target_lang")
-    # this checks the language of documents too
-    _id_of_language("lang", source, tokenizer)
-    target_id = _id_of_language("target_lang", target, tokenizer)
+    _check_language("lang", source, tokenizer)
+    _check_language("target_lang", target, tokenizer)
+    target_id = _id_of_language(target, tokenizer)
     tokenizer.src_lang = source
     tokenizer.tgt_lang = target
     label_ids = tokenizer(text_target="a")["input_ids"]
@@ -363,23 +363,26 @@ def _set_languages(data: DataArguments, tokenizer: PreTrainedTokenizerBase, mode
         model.generation_config.forced_bos_token_id = target_id
 
 
-def _id_of_language(name: str, code: str, tokenizer: PreTrainedTokenizerBase) -> int:
-    """The id of a language's token.
+def _check_language(name: str, code: str, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raise a ValueError if the tokenizer has no token for a language.
 
     Args:
         name: the flag that gives the language, for the message.
         code: the code of the language.
-
-    Raises:
-        ValueError: the tokenizer has no token for this language.
     """
+    if _id_of_language(code, tokenizer) is None:
+        codes = [token.strip("_") for token in tokenizer.all_special_tokens]
+        raise ValueError(f"--{name} {code}: the tokenizer has no such language{nearest(code, codes)}")
+
+
+def _id_of_language(code: str, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The id of the token of the language with this code, or None if the tokenizer has no such token."""
     # the tokens of M2M100 and PLBart have further underscores
     for token in (code, f"__{code}__"):
         token_id = tokenizer.convert_tokens_to_ids(token)
         if token_id not in (None, tokenizer.unk_token_id):
             return token_id
-    codes = [token.strip("_") for token in tokenizer.all_special_tokens]
-    raise ValueError(f"--{name} {code}: the tokenizer has no such language{nearest(code, codes)}")
+    return None
 
 
 def _align_start_token(model: PreTrainedModel, model_arguments: ModelArguments) -> None:
