@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 Processor = ProcessorMixin | PreTrainedTokenizerBase
 # Keys that set sizes in the configuration file of a new model. In a checkpoint, they follow from its processor and from
 # the pre-trained models that it contains, so overrides of them are ignored.
-_SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
+_FIXED_KEYS = ("vocab_size", "bert_config", "masked_lm_config")
 # Key with the name of a pre-trained part, such as a BERT -> key with the part's configuration. A checkpoint that has
 # the weights of the part has this configuration too.
 _CONFIG_KEYS_OF_PARTS = {"bert_name": "bert_config", "masked_lm_name": "masked_lm_config"}
@@ -180,7 +180,7 @@ def _changes_to_checkpoint(config: PreTrainedConfig, arguments: ModelArguments) 
     for name, value in overrides.items():
         if value == saved_values[name]:
             continue
-        if not _is_settled(config, name):
+        if not _is_fixed_by_checkpoint(config, name):
             changes[name] = value
         elif name in _CONFIG_KEYS_OF_PARTS:
             item = override_item(name, value)
@@ -227,10 +227,10 @@ def _check_shapes(
         logger.warning(f"--config_overrides: {name} is {saved_value!r:.80} in the checkpoint and becomes {value!r:.80}")
 
 
-def _is_settled(config: PreTrainedConfig, name: str) -> bool:
+def _is_fixed_by_checkpoint(config: PreTrainedConfig, name: str) -> bool:
     """Whether a checkpoint determines a key of its configuration."""
     key = _CONFIG_KEYS_OF_PARTS.get(name, name)
-    return key in _SETTLED and getattr(config, key, None) is not None
+    return key in _FIXED_KEYS and getattr(config, key, None) is not None
 
 
 def _shapes(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, torch.Size]:
