@@ -137,6 +137,10 @@ def _set_up(arguments: RunArguments, argv: Sequence[str]) -> _Setup:
     training, data, model_arguments = arguments.training, arguments.data, arguments.model
     _set_up_logging(training)
     _check_steps(arguments)
+    _use_one_gpu(training)
+    if training.do_train:
+        # this raises a ValueError if training cannot resume from the checkpoint of --resume_from_checkpoint
+        named_checkpoint(training)
     _set_threads()
     scorer = None
     if training.do_eval or training.do_predict:
@@ -197,6 +201,7 @@ def _run_steps(setup: _Setup, on_start: Callable[[], object] | None) -> dict[str
     metrics: dict[str, float] = {}
     for step in requested_steps:
         if step == "train":
+            # a complete training is not repeated: its state is loaded, which log entries and the model card show
             metrics |= steps.train(resumption)
         elif step not in remaining_steps:
             metrics |= ledger.results(step)
@@ -378,9 +383,11 @@ class _Steps:
             _print_names(trainer)
 
     def _finish(self, step: str, metrics: dict[str, float], samples: int) -> dict[str, float]:
-        """Write a step's metrics as its results, and log them; those of "predict" are logged where they are made.
+        """Write a step's metrics as its results, and log them, except for "predict", which has logged or printed them.
 
         Args:
+            step: "train", "eval" or "predict".
+            metrics: the metrics that the step has computed.
             samples: the number of the step's examples, which is added to the metrics.
 
         Returns:
@@ -428,7 +435,7 @@ def _set_threads() -> None:
 
 
 def _check_steps(arguments: RunArguments) -> None:
-    """Raise a ValueError if there is nothing to do, or the results could not be saved, resumed or loaded."""
+    """Raise a ValueError if no step is requested, or the results cannot be saved, or a flag does not allow a stream."""
     training = arguments.training
     if not (training.do_train or training.do_eval or training.do_predict):
         raise ValueError("nothing to do: give --do_train, --do_eval or --do_predict")
@@ -438,12 +445,13 @@ def _check_steps(arguments: RunArguments) -> None:
         for name in ("train_tokens_per_batch", "min_coverage", "extract_share", "extract_tokens"):
             if getattr(training, name, None) or getattr(arguments.data, name, None):
                 raise ValueError(f"--streaming: cannot be combined with --{name}, which reads all rows before training")
+
+
+def _use_one_gpu(training: SummarizationTrainingArguments) -> None:
+    """Let this process use one of its GPUs, and log a warning if it has several: transformers would use all of them."""
     if training.n_gpu > 1:
         logger.warning(f"only 1 of {training.n_gpu} GPUs is used: start with `accelerate launch` to use them all")
         training._n_gpu = 1
-    if training.do_train:
-        # this raises the ValueError for a checkpoint that does not exist
-        named_checkpoint(training)
 
 
 def _check_base_is_shared(model: Any) -> None:
