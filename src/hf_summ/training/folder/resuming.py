@@ -57,7 +57,10 @@ def describe(
     run_model: RunModel,
     extraction: Extraction | None,
 ) -> Description:
-    """A run's description, ready for YAML. A run resumes only with the same `updates`.
+    """A run's description, ready for YAML.
+
+    Its entry `updates` has all that determines the weights after training, see `_weight_determinants`. Training resumes
+    only if nothing in it has changed, see `Ledger.changed_updates`.
 
     Args:
         argv: the command line of the arguments.
@@ -77,7 +80,7 @@ def describe(
         "command": command_line(argv, arguments.training.world_size),
         "versions": library_versions(),
         "data": data,
-        "updates": _updates(arguments, data, run_model),
+        "updates": _weight_determinants(arguments, data, run_model),
         "settings": settings,
     }
     # YAML has no enumerations and no paths.
@@ -114,7 +117,9 @@ def _split_origin(corpus: Corpus, split: str, rows: datasets.Dataset, extraction
     return origin
 
 
-def _updates(arguments: RunArguments, data: Mapping[str, SplitOrigin], run_model: RunModel) -> dict[str, object]:
+def _weight_determinants(
+    arguments: RunArguments, data: Mapping[str, SplitOrigin], run_model: RunModel
+) -> dict[str, object]:
     """All that determines a run's weights, by name: settings, the values of the model's config, data and processor.
 
     Args:
@@ -133,21 +138,21 @@ def _updates(arguments: RunArguments, data: Mapping[str, SplitOrigin], run_model
     counted = set(flags_of("updates")) | (set(names(Corpus)) - file_flags)
     # the number of batches in an update counts, however many devices share them
     counted.discard("gradient_accumulation_steps")
-    updates = {name: settings[name] for name in sorted(counted)}
-    updates["gradient_accumulation_steps × processes"] = training.gradient_accumulation_steps * training.world_size
-    updates.update(_flat(run_model.model.config.to_dict(), "config_overrides "))
-    updates["content of the training data"] = _content(data.get("train", {}))
+    determinants = {name: settings[name] for name in sorted(counted)}
+    determinants["gradient_accumulation_steps × processes"] = training.gradient_accumulation_steps * training.world_size
+    determinants.update(_flat(run_model.model.config.to_dict(), "config_overrides "))
+    determinants["content of the training data"] = _content(data.get("train", {}))
     if training.load_best_model_at_end:
         # scores on the validation data choose the weights, and may end the run early
-        updates[VALIDATION] = _content(data.get("validation", {}))
-        updates["max_eval_samples"] = arguments.data.max_eval_samples
+        determinants[VALIDATION] = _content(data.get("validation", {}))
+        determinants["max_eval_samples"] = arguments.data.max_eval_samples
     starting_weights = _starting_weights(arguments, run_model)
     if starting_weights:
-        updates[STARTING_WEIGHTS] = hash_of_values(starting_weights)[:16]
-    updates["max_source_length"] = run_model.lengths.source
-    updates["max_target_length"] = run_model.lengths.target
-    updates["processor"] = processor_fingerprint(run_model.processor)[:16]
-    return updates
+        determinants[STARTING_WEIGHTS] = hash_of_values(starting_weights)[:16]
+    determinants["max_source_length"] = run_model.lengths.source
+    determinants["max_target_length"] = run_model.lengths.target
+    determinants["processor"] = processor_fingerprint(run_model.processor)[:16]
+    return determinants
 
 
 def _content(origin: SplitOrigin) -> str:
@@ -219,11 +224,14 @@ def command_line(argv: Sequence[str], processes: int) -> str:
 
 
 def find_resumption(training: SummarizationTrainingArguments, ledger: Ledger, description: Description) -> Resumption:
-    """Where training resumes, or that it is finished.
+    """Where training resumes, or that it is complete.
 
-    Training resumes from the last complete checkpoint of the output folder, unless the folder's training is finished.
-    `--resume_from_checkpoint` may name another checkpoint, or be `no` to start over. A run without `do_train` has no
-    checkpoint to resume from.
+    The first of these cases that applies decides:
+
+    - The run does not train, or `--resume_from_checkpoint no` starts it over: it resumes from no checkpoint.
+    - `--resume_from_checkpoint FOLDER` names a checkpoint: training resumes from it.
+    - The output folder has the results of a training: training is complete.
+    - Otherwise, training resumes from the last complete checkpoint of the output folder, or starts if there is none.
 
     Args:
         training: the arguments of the run.
@@ -312,7 +320,9 @@ def last_complete_checkpoint(folder: str | os.PathLike) -> str | None:
 
 
 def _resuming_problem(checkpoint: Path) -> str | None:
-    """Why training cannot resume from a checkpoint, or None if it can. There are two kinds of such checkpoints.
+    """Why training cannot resume from a checkpoint, or None if it can.
+
+    Training cannot resume from two kinds of checkpoints:
 
     - A run that was killed while it saved has left an incomplete checkpoint. Its trainer_state.json, which is written
       last, is missing or ends early.
