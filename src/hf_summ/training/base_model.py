@@ -96,7 +96,7 @@ def _load_model(config: PreTrainedConfig, base: ModelArguments, hub: HubArgument
     try:
         # mismatched sizes are reported below, because transformers' error does not name the weights
         with reading_weights(flag):
-            model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
+            model, loading_info = AutoModelForSeq2SeqLM.from_pretrained(
                 base.model_name_or_path,
                 config=config,
                 ignore_mismatched_sizes=True,
@@ -106,11 +106,11 @@ def _load_model(config: PreTrainedConfig, base: ModelArguments, hub: HubArgument
     except SafetensorError as error:
         # this error names no file
         raise ValueError(f"{flag}: {error}") from error
-    missing = load_pretrained_parts(model, loaded["missing_keys"], **hub)
+    missing = load_pretrained_parts(model, loading_info["missing_keys"], **hub)
     if getattr(model, "quantization_method", None) == INT8:
         model = model.dequantize()
-    if loaded["mismatched_keys"]:
-        name, saved_shape, configured_shape = min(loaded["mismatched_keys"])
+    if loading_info["mismatched_keys"]:
+        name, saved_shape, configured_shape = min(loading_info["mismatched_keys"])
         raise ValueError(
             f"{flag}: {name} has shape {list(saved_shape)} in the saved weights, but "
             f"{list(configured_shape)} by the configuration: give the configuration with which the model was trained"
