@@ -66,31 +66,39 @@ class Adapter:
     """A checkpoint that is an adapter of another one.
 
     Args:
-        start: the arguments that name the adapter.
+        arguments: the arguments that name the adapter.
         base: the arguments that name the adapted checkpoint.
     """
 
-    start: ModelArguments
+    arguments: ModelArguments
     base: ModelArguments
 
     @property
-    def with_tokenizer(self) -> ModelArguments:
-        """The arguments that name the checkpoint with the processor or tokenizer: the adapter or its base."""
-        for name in (PROCESSOR_NAME, "tokenizer_config.json"):
-            if _file(self.start, name) is not None:
-                return self.start
-        return self.base
+    def has_processor(self) -> bool:
+        """Whether a processor was saved with the adapter."""
+        return _file(self.arguments, PROCESSOR_NAME) is not None
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether a tokenizer was saved with the adapter, alone or as a part of a processor."""
+        return self.has_processor or _file(self.arguments, "tokenizer_config.json") is not None
 
     @property
     def name(self) -> str:
         """The adapter's folder or repository."""
-        return str(self.start.model_name_or_path)
+        return str(self.arguments.model_name_or_path)
 
     def load_processor(self, config: PreTrainedConfig) -> Processor:
-        """The processor or tokenizer that was saved with the adapter or, without one, that of the base.
+        """The processor of the adapted model, or its tokenizer if the architecture has no processor.
 
-        If only a tokenizer was saved with the adapter, as plain trainers do, the processor has the settings of the
-        base's processor.
+        It depends on what was saved with the adapter:
+
+        - A processor: this processor.
+        - Only a tokenizer, as plain trainers save it: the base's processor with this tokenizer. If no processor was
+          saved with the base, the processor has default settings, and a warning is logged.
+        - Neither: the processor or tokenizer of the base.
+
+        `tokenizer_name` among the arguments takes precedence over both checkpoints.
 
         Args:
             config: the configuration of the adapted model.
@@ -98,10 +106,12 @@ class Adapter:
         Raises:
             ValueError: as the function `load_processor`.
         """
-        processor = load_processor(self.with_tokenizer, config)
-        has_tokenizer_alone = self.with_tokenizer is self.start and _file(self.start, PROCESSOR_NAME) is None
-        # A bare tokenizer, of an architecture without processor, has no such settings.
-        if not has_tokenizer_alone or not hasattr(processor, "tokenizer"):
+        if not self.has_tokenizer:
+            return load_processor(self.base, config)
+        processor = load_processor(self.arguments, config)
+        # A bare tokenizer, of an architecture without processor, takes no settings from the base.
+        is_bare_tokenizer = not hasattr(processor, "tokenizer")
+        if self.has_processor or is_bare_tokenizer:
             return processor
         base_name = self.base.model_name_or_path
         if _file(self.base, PROCESSOR_NAME) is None:
@@ -116,7 +126,7 @@ class Adapter:
 
     def generation_config(self) -> GenerationConfig | None:
         """The adapted model's generation settings, if they were saved with the adapter."""
-        file = _file(self.start, GENERATION_CONFIG_NAME)
+        file = _file(self.arguments, GENERATION_CONFIG_NAME)
         if file is None:
             return None
         return GenerationConfig.from_pretrained(Path(file).parent)
@@ -127,7 +137,7 @@ class Adapter:
         A value in `_OPTIONAL_SETTINGS` that was not saved is removed. If the adapter has no `SETTINGS_FILE`, nothing
         changes.
         """
-        file = _file(self.start, SETTINGS_FILE)
+        file = _file(self.arguments, SETTINGS_FILE)
         if file is None:
             return
         saved = json.loads(Path(file).read_text(encoding="utf-8"))
@@ -144,7 +154,7 @@ class Adapter:
         contains the enlarged embeddings.
         """
         tokens = len(getattr(processor, "tokenizer", processor))
-        if self.with_tokenizer is self.start and tokens > len(model.get_input_embeddings().weight):
+        if self.has_tokenizer and tokens > len(model.get_input_embeddings().weight):
             model.resize_token_embeddings(tokens)
 
     def load(self, model: PreTrainedModel, is_trainable: bool) -> "PeftModel":
@@ -169,7 +179,7 @@ class Adapter:
             with reading_weights(self.name), warnings.catch_warnings():
                 # PEFT only warns of missing weights, which would keep their random values.
                 warnings.filterwarnings("error", message="Found missing adapter keys")
-                return PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **self.start.hub)
+                return PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **self.arguments.hub)
         except (RuntimeError, ValueError, KeyError, UserWarning, SafetensorError) as error:
             # `reading_weights` has made a ValueError of torch's error for a pickle. Its message says all, and names the
             # adapter.
@@ -276,25 +286,29 @@ def import_peft(feature: str) -> ModuleType:
     return import_extra("peft", f"{feature}: needs PEFT", "lora")
 
 
-def _loading_problem(loaded: Mapping[str, Collection[str]], replaced: Collection[str]) -> str | None:
+def _loading_problem(loading_info: Mapping[str, Collection[str]], replaced: Collection[str]) -> str | None:
     """Describe missing or unused weights in transformers' loading info; None if there are none.
 
     Args:
-        loaded: the loading info. Its `missing_keys` are the names of weights that the checkpoint lacks, and its
+        loading_info: the loading info. Its `missing_keys` are the names of weights that the checkpoint lacks, and its
             `unexpected_keys` the names of weights that the model lacks.
         replaced: names of weights that are loaded under another name or from an adapter, and are therefore no problem.
     """
-    missing = set(loaded["missing_keys"]).difference(replaced)
+    missing = set(loading_info["missing_keys"]).difference(replaced)
     if missing:
         return f"has no weights for {min(missing)} ({len(missing)} are missing)"
-    unused = set(loaded["unexpected_keys"]).difference(replaced)
+    unused = set(loading_info["unexpected_keys"]).difference(replaced)
     if unused:
         return f"has unused weights for {min(unused)} ({len(unused)} are unused)"
     return None
 
 
-def _names_of_saved_weights(model: PreTrainedModel) -> list[str]:
-    """The names of the model's weights in place of which its adapter has whole ones, as PEFT's `modules_to_save`."""
+def _names_of_replaced_weights(model: PreTrainedModel) -> list[str]:
+    """The names of the base's weights that the adapter replaces, those of the modules in PEFT's `modules_to_save`.
+
+    Args:
+        model: the base model, on which the adapter has been put.
+    """
     names = []
     for module_name, module in model.named_modules():
         if hasattr(module, "modules_to_save"):
@@ -356,11 +370,11 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
             args, kwargs: further arguments of `from_pretrained`.
         """
         kwargs["output_loading_info"] = True
-        model, loaded = super().from_pretrained(name, *args, **kwargs)
+        model, loading_info = super().from_pretrained(name, *args, **kwargs)
         # Only models of our architectures have `hub_settings`. A checkpoint of another architecture may lack weights
         # that its model does not need, so missing weights are no problem there.
         if hasattr(model, "hub_settings"):
-            model.weights_problem = _loading_problem(loaded, model.all_tied_weights_keys)
+            model.weights_problem = _loading_problem(loading_info, model.all_tied_weights_keys)
         # The pipeline loads graphs with the same settings.
         model.download_settings = hub_settings_of(kwargs)
         return model
@@ -375,9 +389,9 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         kwargs["revision"] = adapter.base.model_revision
         kwargs["output_loading_info"] = True
         with naming_base(adapter.name):
-            model, loaded = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
+            model, loading_info = super().from_pretrained(adapter.base.model_name_or_path, *args, **kwargs)
         processor = None
-        if adapter.with_tokenizer is adapter.start:
+        if adapter.has_tokenizer:
             processor = adapter.load_processor(model.config)
             adapter.add_tokens(model, processor)
         # The adapter is loaded by PEFT, as transformers would lose weights, such as the magnitudes of DoRA.
@@ -386,8 +400,8 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         except ValueError as error:
             raise UnusableAdapterError(str(error)) from error
         if hasattr(model, "hub_settings"):
-            replaced = [*model.all_tied_weights_keys, *_names_of_saved_weights(model)]
-            model.weights_problem = _loading_problem(loaded, replaced)
+            replaced = [*model.all_tied_weights_keys, *_names_of_replaced_weights(model)]
+            model.weights_problem = _loading_problem(loading_info, replaced)
         if adapted.active_peft_config.is_prompt_learning:
             model = adapted
         else:
