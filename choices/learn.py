@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
-from hf_summ.models.text_sentences import reasons_of, sentence_candidates
+from hf_summ.models.text_sentences import features_of, sentence_candidates
 
 CHOICES = Path(__file__).with_name("sentences.jsonl.gz")
 # the rows that only measure what was learned
@@ -29,8 +29,8 @@ HELD_OUT = 350
 EPOCHS = 2
 BATCH_SIZE = 8
 LEARNING_RATE = 2e-4
-# the weights of reasons change faster than those of the model, and the scale of scores faster still
-LEARNING_RATE_OF_REASONS = 2e-3
+# the weights of features change faster than those of the model, and the scale of scores faster still
+LEARNING_RATE_OF_FEATURE_WEIGHTS = 2e-3
 LEARNING_RATE_OF_SCALE = 1e-2
 WARMUP_STEPS = 20
 MAX_GRAD_NORM = 1.0
@@ -41,9 +41,9 @@ SHARE_OF_NLL = 0.1
 SHARE_OF_GOOD = 0.5
 # at most so many candidates that the reader did not see, drawn at random, join those that the reader saw
 UNSEEN_SENTENCES = 6
-# before training: the factor of scores in the softmax, and the weights of reasons, which fit the choices best
+# before training: the factor of scores in the softmax, and the weights of features, which fit the choices best
 SCALE = 2.4
-WEIGHTS = (3.58, -0.25, -0.43, -0.60)
+FEATURE_WEIGHTS = (3.58, -0.25, -0.43, -0.60)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Choice:
     Args:
         document: the abstract.
         sentences: the N candidates.
-        reasons: (N, 4), what `reasons_of` counts.
+        features: (N, 4), as `features_of` computes them.
         seen: the places of the sentences that the reader saw.
         best: the place of the chosen sentence.
         good: the places of other sentences without fault.
@@ -62,7 +62,7 @@ class Choice:
 
     document: str
     sentences: list[str]
-    reasons: Tensor
+    features: Tensor
     seen: list[int]
     best: int
     good: list[int]
@@ -70,7 +70,7 @@ class Choice:
 
 
 class Learner(nn.Module):
-    """A model, the weights of reasons, and the factor of scores in the softmax.
+    """A model, the weights of features, and the factor of scores in the softmax.
 
     Args:
         checkpoint: name or path of a sequence-to-sequence model.
@@ -80,7 +80,7 @@ class Learner(nn.Module):
         super().__init__()
         self.model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint, dtype=torch.float32, dropout=DROPOUT)
         self.processor = AutoProcessor.from_pretrained(checkpoint)
-        self.weights = nn.Parameter(torch.tensor(WEIGHTS))
+        self.weights = nn.Parameter(torch.tensor(FEATURE_WEIGHTS))
         self.log_scale = nn.Parameter(torch.tensor(math.log(SCALE)))
 
     def scores(self, choice: Choice, places: list[int]) -> tuple[Tensor, Tensor]:
@@ -96,7 +96,7 @@ class Learner(nn.Module):
         losses = nn.functional.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), reduction="none")
         lengths = (labels != -100).sum(1)
         log_probs = -losses.view(labels.shape).sum(1) / lengths
-        return log_probs + choice.reasons[places] @ self.weights, log_probs
+        return log_probs + choice.features[places] @ self.weights, log_probs
 
     def loss(self, choice: Choice, unseen: list[int]) -> Tensor:
         """The cross-entropy of a choice among candidates, and a share of the best one's negative log-probability."""
@@ -159,7 +159,7 @@ def choices_of(documents: dict[str, str]) -> Iterator[Choice]:
             yield Choice(
                 document,
                 sentences,
-                torch.tensor(reasons_of(sentences, document), dtype=torch.float32),
+                torch.tensor(features_of(sentences, document), dtype=torch.float32),
                 [places[sentence] for sentence in row["seen"] if sentence in places],
                 places[row["best"]],
                 [places[sentence] for sentence in row["good"] if sentence in places],
@@ -173,7 +173,7 @@ def learn(learner: Learner, choices: list[Choice], held_out: list[Choice], seed:
     torch.manual_seed(seed)
     groups = [
         {"params": learner.model.parameters(), "lr": LEARNING_RATE},
-        {"params": [learner.weights], "lr": LEARNING_RATE_OF_REASONS},
+        {"params": [learner.weights], "lr": LEARNING_RATE_OF_FEATURE_WEIGHTS},
         {"params": [learner.log_scale], "lr": LEARNING_RATE_OF_SCALE},
     ]
     optimizer = torch.optim.Adam(groups)
@@ -219,8 +219,8 @@ def main() -> None:
     held_out, training = choices[:HELD_OUT], choices[HELD_OUT:]
     print(f"before: {learner.agreement(held_out)}", flush=True)
     learn(learner, training, held_out, arguments.seed)
-    # the package has the weights in `text_sentences.MERITS`, and needs no scale
-    print(f"weights of reasons: {learner.weights.tolist()}, scale: {learner.log_scale.exp().item():.2f}")
+    # the package has the weights in `text_sentences.FEATURE_WEIGHTS`, and needs no scale
+    print(f"weights of features: {learner.weights.tolist()}, scale: {learner.log_scale.exp().item():.2f}")
     # in 16 bits, as the bundled model
     learner.model.half().save_pretrained(arguments.output)
     learner.processor.save_pretrained(arguments.output)

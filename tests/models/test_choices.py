@@ -60,7 +60,7 @@ def test_a_model_learns_what_readers_choose(script, tiny_tokenizer, tmp_path, mo
     learner = script.Learner(str(tmp_path / "learned"))
     choices = list(script.choices_of(script.documents_of([str(data)])))
     assert len(choices) == len(documents)
-    # this learner has the first weights of reasons, so that the checkpoint alone learned the choices
+    # this learner has the first weights of features, so that the checkpoint alone learned the choices
     assert learner.agreement(choices) == "best 1.000, best or good 1.000, bad 0.000"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_summ.models.text_sentences import MERITS, reasons_of, sentence_candidates
+from hf_summ.models.text_sentences import FEATURE_WEIGHTS, features_of, sentence_candidates
 
 ABSTRACT = (
     "Rivers carry sand to the sea. However, dams in the hills hold it back for many years. In this paper, we measure "
@@ -306,8 +306,8 @@ def test_candidates_of_a_text(text):
     assert list(sentence_candidates(text)) == CANDIDATES[text]
 
 
-# a sentence, and the reasons against it: a topic alone, a reference, background
-REASONS = {
+# a sentence, and its features besides the coverage: a topic alone, a reference, background
+FEATURES = {
     "We study sand.": [1, 0, 0],
     "We show that these problems stay.": [0, 1, 0],
     "We spend said budget on such a rank.": [0, 1, 0],
@@ -318,24 +318,24 @@ REASONS = {
 }
 
 
-def test_reasons_against_a_sentence():
-    reasons = reasons_of(list(REASONS), "Beaches shrink.")
-    assert reasons[:, 0].tolist() == [0] * len(REASONS)
-    assert reasons[:, 1:].tolist() == list(REASONS.values())
+def test_features_of_a_sentence():
+    features = features_of(list(FEATURES), "Beaches shrink.")
+    assert features[:, 0].tolist() == [0] * len(FEATURES)
+    assert features[:, 1:].tolist() == list(FEATURES.values())
 
 
 def test_coverage_counts_each_occurrence_of_a_long_word():
     # of the 5 long words, "find" is one, and "sand" is two
     text = "We find sand. The sand of rivers moves."
-    reasons = reasons_of(["We find sand.", "We find sand in sand.", "We find it."], text)
-    assert reasons[:, 0].tolist() == [3 / 5, 3 / 5, 1 / 5]
+    features = features_of(["We find sand.", "We find sand in sand.", "We find it."], text)
+    assert features[:, 0].tolist() == [3 / 5, 3 / 5, 1 / 5]
 
 
-def test_the_merit_of_a_sentence_weighs_its_reasons():
+def test_the_merit_of_a_sentence_weighs_its_features():
     text = "We find sand in rivers. These rivers carry much sand."
     merits = sentence_candidates(text)
     # long words: "find", "these", "carry", "much", and twice "sand" and "rivers"
-    coverage, _, reference, background = MERITS
+    coverage, _, reference, background = FEATURE_WEIGHTS
     assert merits == {
         "We find sand in rivers.": pytest.approx(coverage * 5 / 8),
         "These rivers carry much sand.": pytest.approx(coverage * 7 / 8 + reference + background),

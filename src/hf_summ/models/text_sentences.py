@@ -8,7 +8,7 @@ a pattern here.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, combinations, product
 
 import numpy as np
@@ -34,8 +34,8 @@ _MAX_CHARACTERS = 1000
 _MIN_WORDS_LEFT = 14
 # the largest number of candidates that a model scores
 _MAX_CANDIDATES = 64
-# how much each reason of `reasons_of` counts for or against a candidate, learned from choices of blind readers
-MERITS = (3.64, -0.24, -0.41, -0.51)
+# the weights of the features of `features_of`, learned from choices of readers that saw no scores
+FEATURE_WEIGHTS = (3.64, -0.24, -0.41, -0.51)
 
 # adverbs that connect a sentence with the sentence before
 _ADVERBS = (
@@ -44,14 +44,14 @@ _ADVERBS = (
     r"|Third(?:ly)?|Consequently|Accordingly|Instead|Interestingly|Importantly|Notably|Overall|In summary|In short"
     r"|In essence|In fact|As such|As a result|In conclusion|To conclude|Also|Besides|In contrast|Concretely"
 )
-# a purpose that refers to the sentence before, as in "to address this problem", without its last words
+# the beginning of a purpose that refers to the sentence before: "to address this" of "to address this problem"
 _PURPOSE = (
     r"(?:to|in order to) (?:\w+ly )?(?:address|alleviate|overcome|solve|tackle|mitigate|remedy|resolve|fill|bridge"
     r"|close|achieve|combat|handle|answer) (?:(?:both|all|each) (?:of )?)?"
     r"(?:this|these|those|such|it|them|that|the above)\b"
 )
-# phrases of purpose or reason that refer to the sentence before
-_PURPOSES = (
+# opening phrases that name the paper, or a purpose or reason in the sentence before
+_OPENING_PHRASES = (
     r"T(?:o|owards) th(?:is|at|ese) (?:end|aim|goal|extent)s?|To do (?:so|this)|For this purpose|With this in mind"
     rf"|{_PURPOSE}(?:(?! (?:we|I)\b)[^,]){{0,80}}"
     r"|(?:Motivated|Inspired) by (?:this|these)(?:(?! (?:we|I)\b)[^,]){0,80}"
@@ -60,12 +60,13 @@ _PURPOSES = (
 )
 # words at the beginning that connect a sentence with the sentence before, or name the paper
 _OPENING = re.compile(
-    rf"^(?:(?:{_ADVERBS}|{_PURPOSES}),\s+"
-    rf"|(?:{_PURPOSES}|Here|Thus|Hence|Therefore|Then|Finally) (?=we\b|I\b|it\b))+",
+    rf"^(?:(?:{_ADVERBS}|{_OPENING_PHRASES}),\s+"
+    rf"|(?:{_OPENING_PHRASES}|Here|Thus|Hence|Therefore|Then|Finally) (?=we\b|I\b|it\b))+",
     re.I,
 )
-# such a purpose at the end of a sentence, and words that need one, as in "is able to solve it"
+# a purpose that refers to the sentence before, at the end of a sentence
 _LAST_PURPOSE = re.compile(rf",?\s+{_PURPOSE}(?: \w+){{0,2}}(?=\.$)")
+# words whose meaning needs the purpose after them, as in "is able to solve it"
 _NEEDS_PURPOSE = re.compile(
     r"\b(?:aims?|attempts?|begins?|seeks?|try|tries|fails?|helps?|needs?|needed|expected|proposed|shown|used|able|capable"
     r"|possible|hard|difficult|easy|important|necessary|crucial|suited|enough|how|ways?|approach|[a-z]+ed)$"
@@ -150,7 +151,7 @@ _SUBORDINATE = re.compile(
     r"|At|From|Under|Through|Based|After|Before|During|Compared|Contrary|Assuming|\w+ing|\w+ed)\b"
 )
 # beginnings of sentences that cannot be understood without the sentence before
-_LEANING = re.compile(
+_NEEDS_CONTEXT = re.compile(
     r"(?:It|Its|They|Their|These|Those|That|Both|He|She|Such|But|And|Yet|So|Or|For example|On the other hand|Otherwise"
     r"|Similarly|Conversely|Unfortunately|Nevertheless|Nonetheless|Indeed|Rather)\b"
     rf"|This (?!{PAPER}|tutorial|research|chapter|review)"
@@ -172,21 +173,22 @@ _WEAK_VERBS = r"are|were|have|had|do|did|can|may|will|would|call|term|name|denot
 _FIRST_PART = re.compile(
     rf"(?:We|I) (?:\w+ly )?+(?!(?:{_WEAK_VERBS})\b)\w+|(?:This {PAPER}|The (?:authors|paper)) (?:\w+ly )?\w+s\b"
 )
-# the beginnings of a sentence that may be the second part: with the authors as the subject, and with other subjects
+# the beginning of a second part whose subject is the authors
 _AUTHORS_ACT = re.compile(
     r"(?P<subject>We|I) (?:(?:also|then|further|furthermore|finally|additionally|next|thus|therefore|hence) )?+"
     rf"(?!(?:{_WEAK_VERBS})\b)(?=\w)"
 )
-# an action in the past
-_PAST = re.compile(
-    r"(?:We|I) (?:\w+ly |also |then |further |finally |next )*(?!(?:need|proceed|succeed|exceed)\b)"
-    r"(?:\w+ed|found|made|built|showed|took|gave|ran|chose|sought|drew|saw)\b"
-)
+# the beginning of a second part with another subject
 _SECOND_PART = re.compile(r"(?:Our|Experiments|(?:Experimental|Extensive|Empirical|Numerical) \w+|Results)\b")
-# a beginning that needs the sentence before
+# the beginning of a second part that must directly follow the first part, as its subject refers to it
 _SECOND_PART_OF_NEIGHBOR = re.compile(
     r"(?:It|They|(?:The|This) (?:(?:proposed|resulting) )?(?:method|approach|model|algorithm|framework|technique|system"
     r"|network|architecture|formulation|representation|objective|loss))\b"
+)
+# a part in which the authors did something in the past
+_PAST = re.compile(
+    r"(?:We|I) (?:\w+ly |also |then |further |finally |next )*(?!(?:need|proceed|succeed|exceed)\b)"
+    r"(?:\w+ed|found|made|built|showed|took|gave|ran|chose|sought|drew|saw)\b"
 )
 # "also" after the subject of a second part, as in "Our experiments also show"
 _ALSO = re.compile(r"^((?:\w+ )?\w+) also ")
@@ -214,13 +216,12 @@ def _has_few_words(sentence: str) -> bool:
 def sentence_candidates(text: str, fits: Callable[[str], bool] = _has_few_words) -> dict[str, float]:
     """The sentences of a text, their shorter forms and their pairs, each with its merit.
 
-    The merit is what speaks for a sentence besides a model's probability. It is the weighted sum of `reasons_of`, and
-    is added to the mean log-probability of a sentence's tokens.
+    The merit is the sum of a sentence's features, weighted by `FEATURE_WEIGHTS`. The model's score of a candidate is
+    added to it: the length-normalized log-probability of the candidate's tokens.
 
     Each candidate ends with its mark, has no line break, and begins with a capital or a name such as "iPhone". An
-    acronym that the text explains elsewhere is spelled out. Sentences that need the sentence before, such as "It ...",
-    or that lack words at a link, are left out if there are others. If no sentence has a suitable length and closed
-    brackets, all are given.
+    acronym that the text explains elsewhere is spelled out. If no sentence has a suitable length and closed brackets,
+    all are given.
 
     Args:
         text: the document.
@@ -228,53 +229,83 @@ def sentence_candidates(text: str, fits: Callable[[str], bool] = _has_few_words)
     """
     text = repaired_text(text)
     sentences = sentences_of(text) or [finished(text)]
-    forms = [_closed_forms(sentence) for sentence in sentences]
-    candidates = list(chain.from_iterable(forms))
-    candidates = [candidate for candidate in candidates if not _LOST_LINK.search(candidate)] or candidates
-    self_contained = [candidate for candidate in candidates if not _LEANING.match(candidate)]
-    distinct: list[str] = []
+    forms = [_suitable_forms(sentence) for sentence in sentences]
+    singles = _preferred(list(chain.from_iterable(forms))) or sentences
     # a long text has thousands of pairs, of which only the first ones are made
-    for candidate in chain(self_contained or candidates or sentences, _pairs(forms)):
-        if candidate not in distinct:
-            distinct.append(candidate)
-        if len(distinct) == _MAX_CANDIDATES:
-            break
+    distinct = _first_distinct(chain(singles, _pairs(forms)), _MAX_CANDIDATES)
     long_forms = long_forms_of(text)
-    candidates = []
-    for candidate in distinct:
-        spelled_out = with_long_forms(candidate, long_forms)
-        if spelled_out != candidate and not fits(spelled_out):
-            spelled_out = candidate
-        candidates.append(spelled_out)
-    merits = reasons_of(candidates, text) @ np.array(MERITS)
+    candidates = [_spelled_out(sentence, long_forms, fits) for sentence in distinct]
+    merits = features_of(candidates, text) @ np.array(FEATURE_WEIGHTS)
     return dict(zip(candidates, merits.tolist(), strict=True))
 
 
-def reasons_of(sentences: Sequence[str], text: str) -> np.ndarray:
-    """What speaks for or against each sentence as the summary of a text.
+def features_of(sentences: Sequence[str], text: str) -> np.ndarray:
+    """The features of each sentence as the summary of a text.
+
+    1. Coverage: the share of the text's words that the sentence contains. Words of up to three letters do not count.
+    2. Topic: whether the sentence begins with a topic, as in "We study ...".
+    3. Reference: whether it refers to other sentences or to published code.
+    4. Background: whether it names neither the authors nor their paper.
 
     Args:
         sentences: the N candidates.
         text: the document.
 
     Returns:
-        (N, 4): the share of the text's words that the sentence contains, where words of up to three letters do not
-        count; then, as 0 or 1, whether it begins with a topic, as in "We study ...", whether it refers to other
-        sentences or to published code, and whether it names neither the authors nor their paper, as background does.
+        (N, 4), from 0 to 1; the last three features are 0 or 1.
     """
     counts = Counter(_LONG_WORD.findall(text.lower()))
     number_of_words = max(1, counts.total())
-    reasons = np.zeros((len(sentences), len(MERITS)))
-    for row, sentence in zip(reasons, sentences, strict=True):
+    features = np.zeros((len(sentences), len(FEATURE_WEIGHTS)))
+    for row, sentence in zip(features, sentences, strict=True):
         covered_words = sum(counts[word] for word in set(_LONG_WORD.findall(sentence.lower())))
-        row[0] = covered_words / number_of_words
-        row[1] = _TOPIC.match(sentence) is not None
-        row[2] = _REFERENCE.search(sentence) is not None
-        row[3] = _AUTHORS.search(sentence) is None
-    return reasons
+        coverage = covered_words / number_of_words
+        begins_with_topic = _TOPIC.match(sentence) is not None
+        has_reference = _REFERENCE.search(sentence) is not None
+        is_background = _AUTHORS.search(sentence) is None
+        row[:] = (coverage, begins_with_topic, has_reference, is_background)
+    return features
 
 
-def _closed_forms(sentence: str) -> list[str]:
+def _preferred(forms: list[str]) -> list[str]:
+    """The forms that lack no words at a link, and that can be understood without the sentence before.
+
+    If no remaining form meets a condition, that condition is ignored.
+    """
+    whole = [form for form in forms if not _LOST_LINK.search(form)]
+    if not whole:
+        whole = forms
+    self_contained = [form for form in whole if not _NEEDS_CONTEXT.match(form)]
+    if not self_contained:
+        return whole
+    return self_contained
+
+
+def _first_distinct(texts: Iterable[str], number: int) -> list[str]:
+    """The first texts that differ from those before, at most `number`. No text after them is read."""
+    distinct: list[str] = []
+    for text in texts:
+        if text not in distinct:
+            distinct.append(text)
+        if len(distinct) == number:
+            break
+    return distinct
+
+
+def _spelled_out(sentence: str, long_forms: dict[str, str], fits: Callable[[str], bool]) -> str:
+    """A sentence whose acronyms are spelled out; the sentence itself if it would then be too long.
+
+    Args:
+        long_forms: the long forms of the text's acronyms.
+        fits: whether a sentence is short enough.
+    """
+    spelled_out = with_long_forms(sentence, long_forms)
+    if spelled_out != sentence and not fits(spelled_out):
+        return sentence
+    return spelled_out
+
+
+def _suitable_forms(sentence: str) -> list[str]:
     """A sentence and its shorter forms that have a suitable length and leave no bracket or formula open."""
     forms = []
     for form in _forms(sentence):
@@ -312,7 +343,7 @@ def _pair(first: str, second: str, are_neighbors: bool) -> str | None:
         are_neighbors: whether no sentence stands between them, so that "this method" in the second one is clear.
     """
     needs_neighbor = _SECOND_PART_OF_NEIGHBOR.match(second) or _REFERENCE.search(second)
-    if not _FIRST_PART.match(first) or _LEANING.match(first) or (needs_neighbor and not are_neighbors):
+    if not _FIRST_PART.match(first) or _NEEDS_CONTEXT.match(first) or (needs_neighbor and not are_neighbors):
         return None
     beginning = first.removesuffix(".")
     comma = "," if "," in beginning or " and " in beginning else ""
