@@ -1,4 +1,4 @@
-"""The sentences of a text, and repairs so that each can stand alone: of split words, typesetting and acronyms.
+"""Split a text into sentences that can stand alone: join split words, remove typesetting, spell out acronyms.
 
 In a text with "generative adversarial networks (GANs)", the later sentence "We train GANs." becomes "We train
 generative adversarial networks (GANs)."
@@ -39,7 +39,7 @@ _MAX_CHARACTERS = 200
 _NAME = re.compile(
     r"\w+ian\b|(?:Bayes|Boltzmann|Fisher|Fourier|Hilbert|Kalman|Markov|Monte|Nash|Shapley|Wasserstein)\b"
 )
-# the end of what precedes a sentence
+# text that ends where a sentence begins: it is empty, or ends with a sentence end and spaces
 _SENTENCE_START = re.compile(r"(?:^|[.!?:]\s+)$")
 # a word that takes "an"
 _VOWEL = re.compile(r"(?!eu|one\b|ubi|uni|us|ut)[aeiou]", re.I)
@@ -68,7 +68,7 @@ _KEYWORDS = re.compile(
     r"(?:(?!\n\s*\n).)*",
     re.S,
 )
-# a heading: a first line without a mark, and the first word of the next line
+# a heading: a first line that does not end like a sentence, and the first word of the next line
 _HEADING = re.compile(r"(?P<line>[^\n]*[\w)\"”]) *\n(?=(?P<word>[A-Z\[]\S*))")
 # the largest number of words of a heading
 _MAX_HEADING = 20
@@ -76,21 +76,27 @@ _MAX_HEADING = 20
 # a trace of quotation marks that were lost, as in "```````ADaptive"
 _BACKQUOTES = re.compile(r"`{3,}")
 _PARAGRAPHS = re.compile(r"\n\s*\n")
-# how a sentence ends
-_MARKS = (".", "!", "?", "。", "！", "？", *(mark + closing for mark in ".!?" for closing in "\"”'’"), ".)")
+# how a sentence ends: with an end mark, perhaps in a quotation or in brackets
+_END_MARKS = tuple(
+    """
+    . ! ? 。 ！ ？
+    ." .” .' .’ !" !” !' !’ ?" ?” ?' ?’
+    .)
+    """.split()
+)
 # one period too many, as in "Lopez et al.."
 _TWO_PERIODS = re.compile(r"(?<=\w)\.\.$")
 # a name that begins in lower case, such as "iPhone" and "e5-omni"
 _LOWER_NAME = r"[a-z]+[A-Z]|[a-z]\d[\w-]* [a-z]+s\b"
-# the space between two sentences, or the place after a Chinese or Japanese mark
-_ENDS = re.compile(
+# the boundary between two sentences: spaces after an end mark, or the place after a Chinese or Japanese end mark
+_SENTENCE_BOUNDARY = re.compile(
     rf"(?<=[\w)\]$}}'\"”’%*+>][.!?])\s+(?=[A-Z\\$\"“(]|\[[A-Z][a-z]+:?\]|{_LOWER_NAME})|(?<=[。！？])"
     # after a quotation, and after the period of "et al." before another one
     r"|(?<=\w[.!?][\"”'’])\s+(?=[A-Z])|(?<=\w\.\.)\s+(?=[A-Z])"
     # before a number of things, as in "... of our method. 16 readers ..."
     r"|(?<=[a-z]{5}\.)\s+(?=\d[\d,]* [a-z]{3,})"
 )
-# the end of the sentence before, and the first letter of a sentence
+# the first letter of a text, sentence or paragraph, with the end mark and the spaces before it
 _FIRST_LETTER = re.compile(r"(?:^|[.!?]\s+|\n\s*\n)\w")
 # a text that ends with an abbreviation, or with an initial or a word of a journal's name, such as "Phys."
 _ABBREVIATION = re.compile(
@@ -108,9 +114,10 @@ LATER_ITEM = re.compile(r"(?<!\w)\((?:[2-9]|ii|iii|iv|v|vi|[b-f])\)\s")
 
 
 def repaired_text(text: str) -> str:
-    """The beginning of a text, with words joined that line ends split, and in lower case if it is in capitals.
+    """The beginning of a text, with words joined that line ends split.
 
-    Keywords after an abstract are left out. A heading in the first line becomes a paragraph.
+    A text in capitals gets lower case, except at the beginnings of sentences. Keywords after an abstract are left out.
+    A heading in the first line becomes a paragraph.
     """
     text = _BACKQUOTES.sub("", text.strip()[:_MAX_READ])
     text = _with_heading_apart(_KEYWORDS.sub("", text))
@@ -161,10 +168,10 @@ def with_whole_words(text: str) -> str:
 def sentences_of(text: str) -> list[str]:
     """The sentences of a text, without traces of typesetting: labels, citations, emphasis.
 
-    A paragraph without a mark at its end is taken for a heading and left out, unless it is the last paragraph.
+    A paragraph that does not end with an end mark is taken for a heading and left out, unless it is the last paragraph.
     """
     paragraphs = _PARAGRAPHS.split(text)
-    texts = [paragraph for paragraph in paragraphs[:-1] if paragraph.rstrip().endswith(_MARKS)]
+    texts = [paragraph for paragraph in paragraphs[:-1] if paragraph.rstrip().endswith(_END_MARKS)]
     texts.append(paragraphs[-1])
     sentences = []
     for paragraph in texts:
@@ -185,7 +192,7 @@ def _split(paragraph: str) -> list[str]:
     """
     sentences: list[str] = []
     ending = ""
-    for part in _ENDS.split(paragraph):
+    for part in _SENTENCE_BOUNDARY.split(paragraph):
         continues_initial = _INITIAL.search(ending) and not _FIRST_WORD.match(part)
         # a list begins within a sentence, as in "two results: (1) ..."
         continues_list = sentences and LATER_ITEM.match(part) and FIRST_ITEM.search(sentences[-1], 1)
@@ -198,9 +205,9 @@ def _split(paragraph: str) -> list[str]:
 
 
 def finished(text: str) -> str:
-    """A text that begins with a capital and ends with a mark, by adding them where they lack."""
+    """A text as a sentence: with a capital at its beginning and an end mark, which are added where they lack."""
     text = capitalized(_TWO_PERIODS.sub(".", text.rstrip(" ,;:-–—")))
-    if text.endswith(_MARKS):
+    if text.endswith(_END_MARKS):
         return text
     return f"{text}."
 
