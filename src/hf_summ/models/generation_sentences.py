@@ -129,7 +129,8 @@ def chosen_text(token_ids: Iterable, text: str, tokenizer: Any, special_tokens: 
 
     The other arguments are those of `candidates_of`.
     """
-    # `candidates_of` spells out acronyms in sentences that fit: the chosen one is the same with its length as the limit
+    # The limit of `generate` is unknown here. With the chosen sentence's length as the limit, `candidates_of` spells
+    # out the same acronyms in it.
     most_tokens = len(_without_start_and_end(token_ids, tokenizer)) + 1
     candidates = candidates_of(text, tokenizer, most_tokens, special_tokens)
     return text_of(token_ids, candidates, tokenizer)
@@ -159,7 +160,7 @@ def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray, length_pen
     return candidates[int(np.argmax(scores))]
 
 
-def padded(rows: Sequence[Sequence[int]], value: int) -> np.ndarray:
+def pad_rows(rows: Sequence[Sequence[int]], value: int) -> np.ndarray:
     """Put rows of ids into one array (N, T), where `value` fills up short rows on the right."""
     longest = max(len(row) for row in rows)
     array = np.full((len(rows), longest), value)
@@ -195,7 +196,7 @@ def likeliest_sentences(
         # our models store a document once for all rows of the decoder; others need a copy for each row
         number = 1 if hasattr(model, "generation_keys") else len(sentences)
         document_inputs = rows_of(inputs, torch.full((number,), document, device=model.device))
-        array = padded([sentence.ids for sentence in sentences], config.pad_token_id)
+        array = pad_rows([sentence.ids for sentence in sentences], config.pad_token_id)
         ids = torch.tensor(array, device=model.device)
         start = ids.new_full((len(ids), 1), config.decoder_start_token_id)
         decoder_input_ids = torch.cat((start, ids[:, :-1]), dim=1)
@@ -204,4 +205,4 @@ def likeliest_sentences(
         token_log_probs = log_probs.gather(-1, ids[..., None])[..., 0]
         best = likeliest(sentences, token_log_probs.numpy(force=True), config.length_penalty)
         chosen.append([config.decoder_start_token_id, *best.ids])
-    return torch.tensor(padded(chosen, config.pad_token_id), device=model.device)
+    return torch.tensor(pad_rows(chosen, config.pad_token_id), device=model.device)

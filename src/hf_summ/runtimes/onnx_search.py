@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hf_summ.models.generation_rules import Beams, Rule, Sequences, Texts, coverage_growth
-from hf_summ.models.generation_sentences import Candidate, likeliest, padded
+from hf_summ.models.generation_sentences import Candidate, likeliest, pad_rows
 
 # the files of a folder's graphs
 READ, WRITE = "read.onnx", "write.onnx"
@@ -295,7 +295,7 @@ def choose_sentences(
     chosen = []
     for document, sentences in enumerate(candidates):
         document_source = {name: value[document : document + 1] for name, value in source.items()}
-        ids = padded([sentence.ids for sentence in sentences], 0)
+        ids = pad_rows([sentence.ids for sentence in sentences], 0)
         start = np.full((len(ids), 1), first)
         sequences = np.concatenate((start, ids), axis=1)
         log_probs = log_softmax(_outputs(step, document_source, sequences, LOGITS))

@@ -24,7 +24,7 @@ from hf_summ.models.generation_rules import (
     Texts,
     word_rules,
 )
-from hf_summ.models.generation_sentences import padded
+from hf_summ.models.generation_sentences import pad_rows
 from hf_summ.models.text_documents import FIRST_POINTER, WordTable, check_vocabulary, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import target_positions
@@ -262,7 +262,7 @@ class OnnxSummarizer(DocumentSummarizer):
         if candidates:
             first = _first_token(config)
             chosen = choose_sentences(self._step, source, candidates, first, config.length_penalty)
-            return padded(chosen, config.pad_token_id)[:, None]
+            return pad_rows(chosen, config.pad_token_id)[:, None]
         sequences = self._searched(source, config, rules)
         if pointers:
             vocab_size = self.model.config.vocab_size
