@@ -294,37 +294,37 @@ class CrossAttention(MultiHeadAttention):
         attention_mask: torch.Tensor | None = None,
         cache: EncoderDecoderCache | None = None,
         needs_weights: bool = False,
-        scores: torch.Tensor | None = None,
+        source_scores: torch.Tensor | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Queries (R, T, C) and source (B, S, C), R a multiple of B -> (R, T, C) and weights (R, H, T, S) or None.
 
-        With `needs_weights`, any attention implementation returns the weights. `scores` (B, S) rate the positions of
-        the source; only subclasses use them.
+        With `needs_weights`, any attention implementation returns the weights. `source_scores` (B, S) rate the
+        positions of the source; only subclasses use them.
         """
         rows, length, width = hidden_states.shape
         documents = source.shape[0]
         queries = self._heads(self.q_proj(hidden_states).view(documents, -1, width))
-        keys, values = self._source_keys_and_values(source, scores, cache)
+        keys, values = self._source_keys_and_values(source, source_scores, cache)
         context, weights = self._attend(queries, keys, values, attention_mask, needs_weights, **kwargs)
         # with one row per document, keep the very tensor: gradients of the returned weights reach only this one
         if weights is not None and rows > documents:
             weights = weights.unflatten(2, (rows // documents, length)).transpose(1, 2).flatten(0, 1)
         return self.out_proj(context.reshape(rows, length, width)), weights
 
-    def _source_keys_and_values(self, source, scores, cache):
+    def _source_keys_and_values(self, source, source_scores, cache):
         """Keys and values of the source, (B, H, S, D) each; with a cache, only the first call computes them."""
         if cache is not None and cache.is_updated.get(self.layer_index):
             layer = cache.cross_attention_cache.layers[self.layer_index]
             return layer.keys, layer.values
-        keys = self._heads(self._source_keys(source, scores))
+        keys = self._heads(self._source_keys(source, source_scores))
         values = self._heads(self.v_proj(source))
         if cache is not None:
             keys, values = cache.cross_attention_cache.update(keys, values, self.layer_index)
             cache.is_updated[self.layer_index] = True
         return keys, values
 
-    def _source_keys(self, source: torch.Tensor, scores: torch.Tensor | None) -> torch.Tensor:
+    def _source_keys(self, source: torch.Tensor, source_scores: torch.Tensor | None) -> torch.Tensor:
         """The keys of all heads, (B, S, C), from the source (B, S, C); subclasses may also use its scores (B, S)."""
         return self.k_proj(source)
 
@@ -457,7 +457,7 @@ class TransformerDecoderLayer(ResidualLayer):
             attention_mask=source_mask,
             cache=cache,
             needs_weights=needs_weights,
-            scores=source_scores,
+            source_scores=source_scores,
             **kwargs,
         )
         hidden_states = self._add(hidden_states, context, self.cross_attention_norm)

@@ -117,13 +117,14 @@ class _Chunk(NamedTuple):
     Attributes:
         weights: (b, H, Q, S), before dropout.
         dropout_factors: (b, H, Q, S), zero for dropped weights; None without dropout.
-        documents, queries: the slice of the B documents, and the slice of their S queries.
+        document_slice: selects the chunk's documents among all B.
+        query_slice: selects the chunk's queries among the S queries of a document.
     """
 
     weights: torch.Tensor
     dropout_factors: torch.Tensor | None
-    documents: slice
-    queries: slice
+    document_slice: slice
+    query_slice: slice
 
 
 def attention_with_mean(
@@ -166,11 +167,11 @@ def _attend_in_chunks(
     """The context (B, H, S, D) and the mean weights (B, S, S) of queries, keys and values (B, H, S, D)."""
     context = torch.empty_like(queries)
     mean = queries.new_empty(len(queries), queries.shape[2], keys.shape[2], dtype=_precise(queries.dtype))
-    for weights, dropout_factors, documents, rows in _chunks(queries, keys, settings):
-        mean[documents, rows] = weights.mean(1)
+    for weights, dropout_factors, document_slice, query_slice in _chunks(queries, keys, settings):
+        mean[document_slice, query_slice] = weights.mean(1)
         if dropout_factors is not None:
             weights.mul_(dropout_factors)
-        context[documents, :, rows] = weights.to(values.dtype) @ values[documents]
+        context[document_slice, :, query_slice] = weights.to(values.dtype) @ values[document_slice]
     return context, mean
 
 
@@ -183,13 +184,14 @@ def _chunks(queries: torch.Tensor, keys: torch.Tensor, settings: _ChunkSettings)
         generator = torch.Generator(queries.device).manual_seed(settings.seed)
     weights_of_document = heads * min(length, _CHUNK_QUERIES) * keys.shape[2]
     documents_at_once = max(_CHUNK_WEIGHTS // weights_of_document, 1)
-    for first in range(0, batch, documents_at_once):
-        documents = slice(first, first + documents_at_once)
-        for start in range(0, length, _CHUNK_QUERIES):
-            rows = slice(start, start + _CHUNK_QUERIES)
-            scores = (queries[documents, :, rows] * settings.scaling) @ keys[documents].transpose(2, 3)
+    for first_document in range(0, batch, documents_at_once):
+        document_slice = slice(first_document, first_document + documents_at_once)
+        for first_query in range(0, length, _CHUNK_QUERIES):
+            query_slice = slice(first_query, first_query + _CHUNK_QUERIES)
+            chunk_queries = queries[document_slice, :, query_slice] * settings.scaling
+            scores = chunk_queries @ keys[document_slice].transpose(2, 3)
             if settings.attention_mask is not None:
-                scores.masked_fill_(~settings.attention_mask[documents], torch.finfo(scores.dtype).min)
+                scores.masked_fill_(~settings.attention_mask[document_slice], torch.finfo(scores.dtype).min)
             scores = scores.to(dtype)
             # the weights overwrite the scores
             weights = torch.softmax(scores, -1, out=scores)
@@ -197,7 +199,7 @@ def _chunks(queries: torch.Tensor, keys: torch.Tensor, settings: _ChunkSettings)
             if generator is not None:
                 drawn = torch.rand(weights.shape, dtype=dtype, device=weights.device, generator=generator)
                 dropout_factors = (drawn >= settings.dropout).to(dtype).div_(1.0 - settings.dropout)
-            yield _Chunk(weights, dropout_factors, documents, rows)
+            yield _Chunk(weights, dropout_factors, document_slice, query_slice)
 
 
 def _precise(dtype: torch.dtype) -> torch.dtype:
@@ -209,33 +211,35 @@ class _AttentionWithMean(torch.autograd.Function):
     """`_attend_in_chunks` with its gradients, for which it stores queries, keys and values only."""
 
     @staticmethod
-    def forward(context, queries, keys, values, settings):
-        context.save_for_backward(queries, keys, values)
-        context.settings = settings
+    def forward(ctx, queries, keys, values, settings):
+        ctx.save_for_backward(queries, keys, values)
+        ctx.settings = settings
         return _attend_in_chunks(queries, keys, values, settings)
 
     @staticmethod
     @once_differentiable
-    def backward(context, gradient, mean_gradient):
-        queries, keys, values = context.saved_tensors
-        scaling = context.settings.scaling
+    def backward(ctx, context_gradient, mean_gradient):
+        queries, keys, values = ctx.saved_tensors
+        scaling = ctx.settings.scaling
         query_gradient = queries.new_zeros(queries.shape)
         key_gradient = keys.new_zeros(keys.shape)
         value_gradient = values.new_zeros(values.shape)
-        for weights, dropout_factors, documents, rows in _chunks(queries, keys, context.settings):
-            context_gradient = gradient[documents, :, rows]
+        for weights, dropout_factors, document_slice, query_slice in _chunks(queries, keys, ctx.settings):
+            chunk_gradient = context_gradient[document_slice, :, query_slice]
             dropped = weights
             if dropout_factors is not None:
                 dropped = weights * dropout_factors
-            dropped = dropped.to(context_gradient.dtype)
-            _add_product(value_gradient[documents], dropped.transpose(2, 3), context_gradient)
-            weight_gradient = (context_gradient @ values[documents].transpose(2, 3)).to(weights.dtype)
+            dropped = dropped.to(chunk_gradient.dtype)
+            _add_product(value_gradient[document_slice], dropped.transpose(2, 3), chunk_gradient)
+            weight_gradient = (chunk_gradient @ values[document_slice].transpose(2, 3)).to(weights.dtype)
             if dropout_factors is not None:
                 weight_gradient *= dropout_factors
-            weight_gradient += mean_gradient[documents, None, rows] / weights.shape[1]
+            heads = weights.shape[1]
+            weight_gradient += mean_gradient[document_slice, None, query_slice] / heads
             score_gradient = _softmax_gradient(weight_gradient, weights).to(queries.dtype)
-            query_gradient[documents, :, rows] = (score_gradient @ keys[documents]).mul_(scaling)
-            _add_product(key_gradient[documents], score_gradient.transpose(2, 3), queries[documents, :, rows] * scaling)
+            query_gradient[document_slice, :, query_slice] = (score_gradient @ keys[document_slice]).mul_(scaling)
+            chunk_queries = queries[document_slice, :, query_slice] * scaling
+            _add_product(key_gradient[document_slice], score_gradient.transpose(2, 3), chunk_queries)
         return query_gradient, key_gradient, value_gradient, None
 
 
@@ -284,19 +288,19 @@ class GuidedCrossAttention(CrossAttention):
         super().__init__(config, width, *args, **kwargs)
         self.centrality_weight = nn.Parameter(torch.zeros(width))
 
-    def forward(self, hidden_states, source, scores=None, **kwargs):
-        """As `CrossAttention`, with the centralities `scores` (B, S), whose mean over a document's tokens is one.
+    def forward(self, hidden_states, source, source_scores=None, **kwargs):
+        """As `CrossAttention`; `source_scores` (B, S) are centralities, whose mean over a document's tokens is one.
 
         Raises:
-            ValueError: `scores` is None, as the encoder's output has no centralities.
+            ValueError: `source_scores` is None, as the encoder's output has no centralities.
         """
-        if scores is None:
+        if source_scores is None:
             raise ValueError("guided copying needs `encoder_outputs` as the model's encoder returns them")
-        return super().forward(hidden_states, source, scores=scores, **kwargs)
+        return super().forward(hidden_states, source, source_scores=source_scores, **kwargs)
 
-    def _source_keys(self, source: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    def _source_keys(self, source: torch.Tensor, source_scores: torch.Tensor) -> torch.Tensor:
         keys = self.k_proj(source)
-        return keys + (scores[..., None] * self.centrality_weight).to(keys.dtype)
+        return keys + (source_scores[..., None] * self.centrality_weight).to(keys.dtype)
 
 
 @dataclass
