@@ -179,17 +179,16 @@ def class_to_save(object_class: type) -> type:
     return classes[0]
 
 
-def save_further_code(folder: str | Path, saved_class: type, needed: type | FunctionType) -> None:
-    """Add the file of a class or function that only some checkpoints need to a saved checkpoint, with its imports.
+def save_module(folder: str | Path, saved_class: type, needed: type | FunctionType) -> None:
+    """Add a module that only some checkpoints need to a saved checkpoint, with the modules that it imports.
 
-    transformers copies the file of the saved class, and the files that it imports. No file of ours imports the file of
-    `needed`. So the file and those that it imports are copied here, and the copy of the saved class's file gets a line
-    that imports it.
+    transformers copies the file of the saved class and the files that it imports, but none of them imports the module.
+    So the module is copied here with its imports, and the copy of the saved class's file gets a line that imports it.
 
     Args:
         folder: the folder of the checkpoint, to which transformers has copied the saved class's file.
         saved_class: the class of the model, processor or configuration that was saved.
-        needed: the class or function.
+        needed: a class or function of the module.
     """
     # imported here, as the runtime without transformers reads this module
     from transformers.dynamic_module_utils import get_relative_import_files

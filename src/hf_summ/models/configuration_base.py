@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 
-from .checks import Range, save_further_code, without_local_paths
+from .checks import Range, save_module, without_local_paths
 
 # the entry of our pipeline under `custom_pipelines` of a saved config.json
 _PIPELINE = {"impl": "pipeline_summarization.SummarizationPipeline", "pt": ["AutoModelForSeq2SeqLM"], "type": "text"}
@@ -94,18 +94,18 @@ class SummarizationConfig(PreTrainedConfig):
     def save_pretrained(self, save_directory, *args, **kwargs):
         """Save the configuration as transformers does. For a model in 8 bits, the code that loads it is saved too."""
         super().save_pretrained(save_directory, *args, **kwargs)
-        self._save_further_code(save_directory)
+        self._save_optional_code(save_directory)
 
-    def _save_further_code(self, folder) -> None:
+    def _save_optional_code(self, folder) -> None:
         """Add the code that loads 8 bits to a folder with the saved configuration of such a model."""
         quantization = getattr(self, "quantization_config", None)
         if getattr(quantization, "quant_method", None) == "hf_summ_int8" and self._auto_class is not None:
-            save_further_code(folder, type(self), type(quantization))
+            save_module(folder, type(self), type(quantization))
 
     def _upload_modified_files(self, working_dir, *args, **kwargs):
-        """transformers' upload of a saved configuration, with its further code and without local paths."""
+        """transformers' upload of a saved configuration, with its optional code and without local paths."""
         # `save_pretrained(push_to_hub=True)` uploads before it returns
-        self._save_further_code(working_dir)
+        self._save_optional_code(working_dir)
         with without_local_paths(working_dir):
             return super()._upload_modified_files(working_dir, *args, **kwargs)
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 
-from .checks import IGNORED_LABEL, class_to_save, save_further_code, without_local_paths
+from .checks import IGNORED_LABEL, class_to_save, save_module, without_local_paths
 from .generation_mixin import SENTENCES_MODULE
 from .layers_transformer import is_symbolic
 
@@ -29,11 +29,7 @@ HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "
 
 def hub_settings_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `from_pretrained` that are for files on the Hub, by name."""
-    settings = {}
-    for name in HUB_SETTINGS:
-        if name in arguments:
-            settings[name] = arguments[name]
-    return settings
+    return {name: arguments[name] for name in HUB_SETTINGS if name in arguments}
 
 
 class SummarizationPreTrainedModel(PreTrainedModel):
@@ -79,17 +75,20 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         finally:
             self.__class__ = actual_class
         if is_main_process:
-            self._save_further_code(save_directory)
+            self._save_optional_code(save_directory)
         return files
 
-    def _save_further_code(self, folder) -> None:
-        """Add the code that this checkpoint needs, and that most do not need, to a folder with the saved model."""
+    def _save_optional_code(self, folder) -> None:
+        """Add the modules of `_optional_code` to a folder with the saved model."""
         saved_class = class_to_save(type(self))
-        for function_or_class in self._further_code():
-            save_further_code(folder, saved_class, function_or_class)
+        for function_or_class in self._optional_code():
+            save_module(folder, saved_class, function_or_class)
 
-    def _further_code(self) -> list[type | FunctionType]:
-        """A function or class from each module that this checkpoint needs, and that most checkpoints do not need."""
+    def _optional_code(self) -> list[type | FunctionType]:
+        """One function or class of each module that is saved only if the checkpoint's settings use it.
+
+        It is imported by name, as transformers saves all modules in import statements.
+        """
         if self.can_generate() and getattr(self.generation_config, "whole_sentences", False):
             return [import_module(SENTENCES_MODULE, __package__).likeliest_sentences]
         return []
@@ -106,9 +105,9 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         return module.chosen_text(token_ids, text, tokenizer, special_tokens=False)
 
     def _upload_modified_files(self, working_dir, *args, **kwargs):
-        """transformers' upload of a saved model, with its further code and without local paths."""
+        """transformers' upload of a saved model, with its optional code and without local paths."""
         # `save_pretrained(push_to_hub=True)` uploads before it returns
-        self._save_further_code(working_dir)
+        self._save_optional_code(working_dir)
         with without_local_paths(working_dir):
             return super()._upload_modified_files(working_dir, *args, **kwargs)
 
@@ -139,7 +138,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module):
-        """Initialize the weights of a new module, which transformers calls for each module of a model."""
+        """Initialize the weights of a new module; transformers calls this for each module."""
         if isinstance(module, nn.Linear):
             # transformers passes each module that has weights itself: the projection of a `TokenShift`, not the shift
             token_shift = getattr(self, "token_shift", None)

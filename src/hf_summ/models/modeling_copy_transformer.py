@@ -341,8 +341,8 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
             self.config.tie_word_embeddings = True
         return super().save_pretrained(*args, **kwargs)
 
-    def _further_code(self) -> list[type | FunctionType]:
-        needed = super()._further_code()
+    def _optional_code(self) -> list[type | FunctionType]:
+        needed = super()._optional_code()
         if self.masked_lm is not None:
             needed.append(_language_model_layers().condition_in_training)
         return needed

@@ -8,7 +8,7 @@ from typing import Any
 from transformers import BatchFeature, ProcessorMixin
 from transformers.utils import logging
 
-from .checks import IGNORED_LABEL, class_to_save, save_further_code, truncates
+from .checks import IGNORED_LABEL, class_to_save, save_module, truncates
 from .text_processing_base import CASE_MODULE, LENGTHS, TextProcessor, check_lengths
 
 logger = logging.get_logger(__name__)
@@ -70,7 +70,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         self.tokenizer.save_pretrained(save_directory)
         if self.restore_case:
             case_module = import_module(CASE_MODULE, __package__)
-            save_further_code(save_directory, saved_class, case_module.restored)
+            save_module(save_directory, saved_class, case_module.restored)
         if push_to_hub:
             repo_id = kwargs.pop("repo_id", Path(save_directory).name)
             self.push_to_hub(repo_id, **kwargs)
