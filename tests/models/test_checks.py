@@ -71,11 +71,11 @@ def test_numbers_are_finite_and_fit_into_tensors():
 CASES_OF_RANGES = [
     (Range(1), "at least 1", {0: "at least 1", 1: None, 10**400: None, math.nan: "finite"}),
     (Range(0, FINITE), "at least 0 and finite", {-1: "at least 0", 0.0: None, math.inf: "finite"}),
-    (Range(0, FINITE, above=True), "above 0 and finite", {0: "above 0", 5e-324: None, 10**400: "finite"}),
+    (Range(0, FINITE, excludes_least=True), "above 0 and finite", {0: "above 0", 5e-324: None, 10**400: "finite"}),
     (Range(-FINITE, FINITE), "finite", {-1e308: None, -math.inf: "finite"}),
     (Range(1e-4, 1e4), "from 0.0001 to 10000", {0: "at least 0.0001", 1e4: None, 10001: "at most 10000"}),
-    (Range(0, 100, below=True), "from 0 to below 100", {-0.1: "at least 0", 0: None, 100: "below 100"}),
-    (Range(0, 1, above=True), "above 0 and at most 1", {0: "above 0", 1: None, 1.5: "at most 1"}),
+    (Range(0, 100, excludes_most=True), "from 0 to below 100", {-0.1: "at least 0", 0: None, 100: "below 100"}),
+    (Range(0, 1, excludes_least=True), "above 0 and at most 1", {0: "above 0", 1: None, 1.5: "at most 1"}),
 ]
 
 

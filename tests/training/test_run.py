@@ -18,7 +18,7 @@ from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, novelty, support
 from hf_summ.evaluation.novelty import TITLES
 from hf_summ.evaluation.significance import rounded
-from hf_summ.models.checks import own_settings
+from hf_summ.models.checks import ALL_OURS, added_settings
 from hf_summ.training import train
 from hf_summ.training.run import main
 from tests.conftest import ROOT, run_python, save, start
@@ -215,7 +215,7 @@ def test_fine_tuned_models_of_transformers_decode_like_their_start(settings, tmp
     assert tiny.read_json(tmp_path / "out" / "config.json") == expected_config
     decoding = tiny.read_json(tmp_path / "out" / "generation_config.json")
     assert task.items() <= decoding.items()
-    assert not decoding.keys() & own_settings("all")
+    assert not decoding.keys() & added_settings(ALL_OURS)
     for warning in recwarn:
         assert "pin_memory" not in str(warning.message)
     # flags of the run replace the settings of the task
@@ -223,7 +223,7 @@ def test_fine_tuned_models_of_transformers_decode_like_their_start(settings, tmp
     main([settings(**start | {"num_beams": 1, "output_dir": str(greedy_folder)}, max_steps=1)])
     greedy = AutoModelForSeq2SeqLM.from_pretrained(greedy_folder).generation_config
     assert (greedy.num_beams, greedy.length_penalty, greedy.max_length) == (1, None, 16)
-    assert not tiny.read_json(greedy_folder / "generation_config.json").keys() & own_settings("all")
+    assert not tiny.read_json(greedy_folder / "generation_config.json").keys() & added_settings(ALL_OURS)
 
 
 @pytest.mark.thorough

@@ -52,7 +52,7 @@ def extraction_flags(*conditions: str) -> type:
             effects,
             "Share of each document's sentences that the consistent extractive stage keeps",
             unset="all",
-            range=Range(0, 1, above=True),
+            range=Range(0, 1, excludes_least=True),
             unless=("extract_tokens",),
         )
         extract_tokens: int | None = flag(

@@ -15,7 +15,7 @@ from hf_summ.common import flags
 from hf_summ.common.flags import flag, flags_in, given_settings, names, values_of
 from hf_summ.common.messages import one_line, print_note
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
-from hf_summ.models.checks import Range, check_own_settings
+from hf_summ.models.checks import Range, check_supported
 from hf_summ.pretrained import DEFAULT_MODEL, PYTORCH, choose_runtime, load_graphs, load_pipeline, purpose
 from hf_summ.runtimes.folders import ONNX, find, model_identity
 
@@ -298,7 +298,7 @@ def load_summarizer(arguments: argparse.Namespace, **settings: Any) -> "Document
         summarizer = _load_graphs(arguments, settings)
     else:
         summarizer = _load_pipeline(arguments, settings)
-    check_own_settings(values, summarizer.model)
+    check_supported(values, summarizer.model)
     generation_settings = {name: values.get(name) for name in names(_GenerationFlags)}
     ignored = summarizer.setting_without_search(generation_settings)
     if ignored is not None:

@@ -1,6 +1,6 @@
-"""Checks of users' values, and the settings that our architectures add to transformers' `generate()`.
+"""Checks of users' values, settings that our architectures add to `generate()`, and help in saving checkpoints.
 
-An error of a check names the value and says what is required of it.
+The message of a check names the value, and says what is required of it.
 
 For a fast command line, this module imports neither torch nor transformers.
 """
@@ -24,8 +24,12 @@ FINITE = sys.float_info.max
 IGNORED_LABEL = -100
 # padded checkpoints have embeddings with more rows than the tokenizer has tokens, by at most this number
 PADDING_ROWS = 127
-# The largest length to which rows are padded. It is above the length of any row, and memory has room for such a row.
-_LONGEST = 10**6
+# no text has more tokens, and memory has room for a row that is padded to this length
+MOST_TOKENS = 10**6
+# `Setting.architecture` of a setting for all of our architectures
+ALL_OURS = "all"
+# `Setting.architecture` of a setting for every model in the pipeline
+EVERY_MODEL = "any"
 
 
 @dataclass(frozen=True)
@@ -33,28 +37,22 @@ class Range:
     """The numbers from `least` to `most`.
 
     Args:
-        least, most: the bounds, which are in the range.
-        above: whether `least` itself is excluded.
-        below: whether `most` itself is excluded.
+        least, most: the bounds.
+        excludes_least, excludes_most: whether the bound itself is outside.
     """
 
     least: float
     most: float = math.inf
-    above: bool = False
-    below: bool = False
+    excludes_least: bool = False
+    excludes_most: bool = False
 
     def __contains__(self, number: float) -> bool:
-        """Whether a number is in the range; NaN never is."""
-        # comparisons with NaN are false, so each condition says what holds within the range
-        if self.above:
-            is_large_enough = self.least < number
-        else:
-            is_large_enough = self.least <= number
-        if not is_large_enough:
+        """Whether a number is in the range; NaN never is, as comparisons with it are false."""
+        if self.excludes_least and number == self.least:
             return False
-        if self.below:
-            return number < self.most
-        return number <= self.most
+        if self.excludes_most and number == self.most:
+            return False
+        return self.least <= number <= self.most
 
     def __str__(self) -> str:
         """The requirement in words: `at least 1`, `at least 0 and finite`, `from 0 to below 100`."""
@@ -64,10 +62,10 @@ class Range:
             return f"{self._lower_bound()} and finite"
         if self.most > FINITE:
             return self._lower_bound()
-        if self.above:
+        if self.excludes_least:
             return f"{self._lower_bound()} and {self._upper_bound()}"
         least, most = _written(self.least), _written(self.most)
-        if self.below:
+        if self.excludes_most:
             return f"from {least} to below {most}"
         return f"from {least} to {most}"
 
@@ -84,11 +82,11 @@ class Range:
         return self._lower_bound()
 
     def _lower_bound(self) -> str:
-        word = "above" if self.above else "at least"
+        word = "above" if self.excludes_least else "at least"
         return f"{word} {_written(self.least)}"
 
     def _upper_bound(self) -> str:
-        word = "below" if self.below else "at most"
+        word = "below" if self.excludes_most else "at most"
         return f"{word} {_written(self.most)}"
 
 
@@ -162,11 +160,11 @@ def check_padding(padding: bool | str, max_length: int | None, pad_to_multiple_o
         choices = "True, 'longest', 'max_length', False, 'do_not_pad'"
         raise ValueError(f"`padding` is {padding!r:.80}, but must be one of {choices}")
     if pad_to_multiple_of is not None:
-        check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
-    if padding == "max_length" and max_length is None:
-        raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
+        check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, MOST_TOKENS)
     if padding == "max_length":
-        check_integer("max_length", max_length, 1, _LONGEST)
+        if max_length is None:
+            raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
+        check_integer("max_length", max_length, 1, MOST_TOKENS)
 
 
 def class_to_save(object_class: type) -> type:
@@ -285,8 +283,7 @@ class Setting:
             at all; True, for a setting that is not a number, permits each of its values.
         needs_beams: whether the setting has an effect only in beam search, so that greedy search ignores it.
         needs: names of other settings, one of which must be set so that this setting has an effect.
-        architecture: the architecture that adds the setting to transformers' settings; "all" for each of our
-            architectures, "any" for every model in the pipeline.
+        architecture: the architecture that adds the setting to transformers' settings, `ALL_OURS` or `EVERY_MODEL`.
     """
 
     type: Any
@@ -329,8 +326,6 @@ class Setting:
         return f"a number {self.range}"
 
 
-# no text has more tokens
-MOST_TOKENS = 10**6
 TOKEN_COUNT = Range(0, MOST_TOKENS)
 NOT_NEGATIVE = Range(0, FINITE)
 
@@ -342,20 +337,20 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
         "fewer after each that ends (drgd)",
         request_limit=True,
         needs_beams=True,
-        architecture="all",
+        architecture=ALL_OURS,
     ),
     "no_repeat_word_ngram_size": Setting(
         int,
         range=TOKEN_COUNT,
         help="Size in words of n-grams that must not repeat",
         request_limit=100,
-        architecture="all",
+        architecture=ALL_OURS,
     ),
     "ignore_when_blocking": Setting(
         str,
         help="Words, separated by spaces, whose n-grams may repeat, such as '. ,', as in OpenNMT",
         needs=("no_repeat_word_ngram_size",),
-        architecture="all",
+        architecture=ALL_OURS,
     ),
     "ngram_blocking": Setting(
         Literal["token", "beam"],
@@ -363,14 +358,14 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
         request_limit=True,
         needs_beams=True,
         needs=("no_repeat_ngram_size", "no_repeat_word_ngram_size"),
-        architecture="all",
+        architecture=ALL_OURS,
     ),
     "min_new_words": Setting(
         int,
         range=TOKEN_COUNT,
         help="Minimum number of words of a summary",
         request_limit=MOST_TOKENS,
-        architecture="all",
+        architecture=ALL_OURS,
     ),
     "gnmt_length_penalty": Setting(
         float,
@@ -378,7 +373,7 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
         help="Exponent of the GNMT length penalty (5 + n) / 6 for n tokens, which divides scores instead of the length",
         request_limit=100,
         needs_beams=True,
-        architecture="all",
+        architecture=ALL_OURS,
     ),
     "gnmt_length_offset": Setting(
         float,
@@ -387,7 +382,7 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
         request_limit=1000,
         needs_beams=True,
         needs=("gnmt_length_penalty",),
-        architecture="all",
+        architecture=ALL_OURS,
     ),
     "coverage_penalty": Setting(
         float,
@@ -395,13 +390,13 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
         help="Factor of the penalty on a beam's score for repeated copying from the same source positions",
         request_limit=1000,
         needs_beams=True,
-        architecture="all",
+        architecture=ALL_OURS,
     ),
     "whole_sentences": Setting(
         bool,
         help="Instead of searching, choose the likeliest whole sentence of the document, or a shorter form of it",
         request_limit=True,
-        architecture="any",
+        architecture=EVERY_MODEL,
     ),
     "replace_unk": Setting(
         bool,
@@ -411,7 +406,7 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
     ),
     "lm_rejected_factor": Setting(
         float,
-        range=Range(0, 1, above=True),
+        range=Range(0, 1, excludes_least=True),
         help="Factor for the probabilities of tokens that the masked language model rejects, above 0 and at most 1",
         architecture="copy_transformer",
     ),
@@ -423,7 +418,7 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
     ),
     "lm_percentile": Setting(
         float,
-        range=Range(0, 100, below=True),
+        range=Range(0, 100, excludes_most=True),
         help="Percentile above which the masked language model accepts a token",
         architecture="copy_transformer",
     ),
@@ -446,16 +441,13 @@ ADDED_SETTINGS: Mapping[str, Setting] = {
 }
 
 
-def own_settings(architecture: str) -> tuple[str, ...]:
+def added_settings(architecture: str) -> tuple[str, ...]:
     """The names of the settings that a model of this architecture has in addition to transformers'."""
-    names = []
-    for name, setting in ADDED_SETTINGS.items():
-        if setting.architecture in ("any", "all", architecture):
-            names.append(name)
-    return tuple(names)
+    architectures = (EVERY_MODEL, ALL_OURS, architecture)
+    return tuple(name for name, setting in ADDED_SETTINGS.items() if setting.architecture in architectures)
 
 
-def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
+def check_supported(settings: Mapping[str, Any], model: Any) -> None:
     """Raise a ValueError if a setting that is not None belongs to other architectures than the model's.
 
     Args:
@@ -464,17 +456,16 @@ def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
     """
     supported = getattr(model, "generation_keys", ())
     for name, value in settings.items():
-        if value is None or name not in ADDED_SETTINGS or ADDED_SETTINGS[name].architecture == "any":
+        if value is None or name not in ADDED_SETTINGS or ADDED_SETTINGS[name].architecture == EVERY_MODEL:
             continue
         if name not in supported:
             raise ValueError(f"`{name}`: the model is a {model.config.model_type}, which does not support it")
 
 
 def check_settings(settings: Mapping[str, Any], table: Mapping[str, Setting]) -> None:
-    """Raise a ValueError for a value that violates the requirement of its setting in a table.
+    """Raise a ValueError for a value that its setting in a table forbids, or that conflicts with `whole_sentences`.
 
-    `whole_sentences` chooses a single summary, so a ValueError is also raised if it stands beside sampling or several
-    summaries. A value of None means that the setting is not set.
+    A value of None means that the setting is not set.
     """
     for name, setting in table.items():
         value = settings.get(name)
@@ -483,8 +474,12 @@ def check_settings(settings: Mapping[str, Any], table: Mapping[str, Setting]) ->
         problem = setting.problem(value)
         if problem is not None:
             raise ValueError(f"`{name}` is {value!r:.80}, but must be {problem}")
-    if not settings.get("whole_sentences"):
-        return
+    if settings.get("whole_sentences"):
+        _check_single_choice(settings)
+
+
+def _check_single_choice(settings: Mapping[str, Any]) -> None:
+    """Raise a ValueError for several summaries or sampling, as `whole_sentences` chooses a single summary."""
     summaries = settings.get("num_return_sequences") or 1
     if summaries > 1:
         raise ValueError("`whole_sentences` chooses one summary: set it to False, or `num_return_sequences` to 1")

@@ -15,7 +15,7 @@ _PIPELINE = {"impl": "pipeline_summarization.SummarizationPipeline", "pt": ["Aut
 # the range of a number of layers, channels or words
 SIZE = Range(1)
 # the range of a dropout or another share
-PROBABILITY = Range(0, 1, below=True)
+PROBABILITY = Range(0, 1, excludes_most=True)
 
 
 class SummarizationConfig(PreTrainedConfig):
@@ -51,7 +51,7 @@ class SummarizationConfig(PreTrainedConfig):
         "activation_dropout": PROBABILITY,
         "label_smoothing": PROBABILITY,
         "norm": ("pre", "post"),
-        "layer_norm_eps": Range(0, 1, above=True),
+        "layer_norm_eps": Range(0, 1, excludes_least=True),
         "embedding_init": ("xavier", "normal"),
         "copy_attention": ("first_head", "separate", "mean"),
         "unknown_ids": Range(0),

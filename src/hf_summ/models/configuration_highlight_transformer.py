@@ -50,7 +50,7 @@ class HighlightTransformerConfig(SummarizationConfig):
         **SummarizationConfig.rules,
         "highlighting": ("weighted", "additive", "replacement", "none"),
         "brightness": NOT_NEGATIVE,
-        "brightness_decay": Range(0, 1, above=True),
+        "brightness_decay": Range(0, 1, excludes_least=True),
         "epochs_trained": Range(0),
     }
     values_before = {"layer_norm_eps": 1e-5, "embedding_init": "normal"}

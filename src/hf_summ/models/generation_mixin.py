@@ -25,7 +25,7 @@ from transformers.generation import (
 )
 from transformers.utils import logging
 
-from .checks import ADDED_SETTINGS, check_own_settings, check_settings, check_source_ids, own_settings
+from .checks import ADDED_SETTINGS, ALL_OURS, added_settings, check_settings, check_source_ids, check_supported
 from .generation_rules import (
     BadWords,
     Beams,
@@ -280,7 +280,7 @@ class SummarizationGenerationMixin(GenerationMixin):
     compiles_steps = False
     # loaded when words are first counted without a `tokenizer`
     _own_tokenizer: PreTrainedTokenizerBase | None = None
-    generation_keys = own_settings("all")
+    generation_keys = added_settings(ALL_OURS)
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
@@ -411,7 +411,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id"):
                 if getattr(model_config, name) is None:
                     model_config.update(**{name: getattr(self.config, name)})
-        check_own_settings(kwargs, self)
+        check_supported(kwargs, self)
         given = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
         for key in self.generation_keys:

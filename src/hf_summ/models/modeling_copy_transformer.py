@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, LogitsProcessor, Logit
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .checks import own_settings
+from .checks import added_settings
 from .configuration_copy_transformer import CopyTransformerConfig
 from .layers_copy_transformer import (
     BertInputLayer,
@@ -307,7 +307,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
 class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, CopyingForConditionalGeneration):
     """CopyTransformer with its output: a softmax over the vocabulary, mixed with copying (equation 4.3)."""
 
-    generation_keys = own_settings("copy_transformer")
+    generation_keys = added_settings("copy_transformer")
 
     def __init__(self, config: CopyTransformerConfig):
         super().__init__(config)

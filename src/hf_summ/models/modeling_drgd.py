@@ -15,7 +15,7 @@ from torch import nn
 from transformers import initialization as init
 from transformers.utils.generic import merge_with_config_defaults
 
-from .checks import own_settings
+from .checks import added_settings
 from .configuration_drgd import DrgdConfig
 from .generation_mixin import running_generation
 from .layers_copying import keys_once, mean_over_targets, summed_coverage
@@ -400,7 +400,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
     """
 
     output_class = DrgdOutput
-    generation_keys = own_settings("drgd")
+    generation_keys = added_settings("drgd")
 
     def __init__(self, config: DrgdConfig):
         super().__init__(config)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hf_summ.common.processes import omp_threads, threads_for
-from hf_summ.models.checks import check_own_settings, own_settings
+from hf_summ.models.checks import added_settings, check_supported
 from hf_summ.models.generation_rules import (
     BadWords,
     Beams,
@@ -141,7 +141,7 @@ class OnnxSummarizer(DocumentSummarizer):
             config["max_position_embeddings"] = config["max_positions"]
         if config.get("decoder_embedding") == "bert_module":
             config["max_decoder_position_embeddings"] = config["bert_config"]["max_position_embeddings"]
-        generation_keys = own_settings(model_type) if model_type in _ARCHITECTURES else ()
+        generation_keys = added_settings(model_type) if model_type in _ARCHITECTURES else ()
         self.model = _GraphModel(
             config=SimpleNamespace(**config),
             generation_config=read_json(settings_folder / "generation_config.json"),
@@ -184,7 +184,7 @@ class OnnxSummarizer(DocumentSummarizer):
             ValueError: a setting is out of range, of another architecture, or not supported by this runtime.
         """
         given = {**self._settings, **clear_aliases(settings)}
-        check_own_settings(given, self.model)
+        check_supported(given, self.model)
         given = {**self.model.generation_config, **given}
         check_generation_settings(given)
         defaults = {**_DEFAULTS, "pad_token_id": self.tokenizer.pad_token_id}

@@ -9,7 +9,7 @@ from transformers.utils import logging
 
 from hf_summ.common.messages import check_choice
 from hf_summ.models import pipeline_summarization
-from hf_summ.models.checks import check_own_settings, check_tokenizer
+from hf_summ.models.checks import check_supported, check_tokenizer
 from hf_summ.models.generation_mixin import NAN
 from hf_summ.models.generation_sentences import Candidate, likeliest_sentences
 from hf_summ.runtimes import folders
@@ -210,9 +210,9 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
             settings: the call's settings.
 
         Raises:
-            ValueError: as `check_own_settings` and `check_generation_settings`.
+            ValueError: as `check_supported` and `check_generation_settings`.
         """
-        check_own_settings(settings, self.model)
+        check_supported(settings, self.model)
         settings = self._prepare_generate_kwargs(clear_aliases(settings), return_dict_in_generate=False)
         for name in _ALWAYS_SET & settings.keys():
             if settings[name] is None:

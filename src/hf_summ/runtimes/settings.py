@@ -60,7 +60,7 @@ SETTINGS: Mapping[str, Setting] = {
     "max_length": Setting(int, Range(2, MOST_TOKENS), request_limit=MOST_TOKENS),
     "min_length": Setting(int, TOKEN_COUNT, request_limit=MOST_TOKENS),
     # the seconds after which a summary ends as it is, as in the Inference API
-    "max_time": Setting(float, Range(0, FINITE, above=True), request_limit=120),
+    "max_time": Setting(float, Range(0, FINITE, excludes_least=True), request_limit=120),
     "num_return_sequences": Setting(int, Range(1, 10_000)),
     **ADDED_SETTINGS,
 }

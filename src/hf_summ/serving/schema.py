@@ -74,7 +74,7 @@ def _field(setting: Setting) -> tuple[object, FieldInfo]:
     constraints: dict[str, Any] = {}
     if setting.type in (int, float):
         allowed = request_range(setting)
-        if allowed.above:
+        if allowed.excludes_least:
             constraints["gt"] = allowed.least
         else:
             constraints["ge"] = allowed.least

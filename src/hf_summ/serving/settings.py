@@ -54,4 +54,4 @@ def request_range(setting: Setting) -> Range:
     """The values of a numeric setting that requests may use: those in its range that are not beyond its limit."""
     most = setting.request_limit
     least = max(setting.range.least, -most)
-    return Range(least, most, above=setting.range.above)
+    return Range(least, most, excludes_least=setting.range.excludes_least)

@@ -37,7 +37,7 @@ from hf_summ.training.checks import (
 # the values of flags by name; None means that a flag is not given, or that another setting removes it
 FlagValues = dict[str, Any]
 
-_SHARE = Range(0, 1, above=True)
+_SHARE = Range(0, 1, excludes_least=True)
 # a target has at least one token besides the end token, and at most as many tokens as can be generated
 _TARGET_LENGTH = Range(2, SETTINGS["max_new_tokens"].range.most)
 # flags of the extractive stage without effect, unless `extract_share` or `extract_tokens` applies the stage

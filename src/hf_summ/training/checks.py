@@ -22,7 +22,7 @@ Rates = list[tuple[str, float]]
 _MAX_COUNT = 10**6
 COUNT = Range(1, _MAX_COUNT)
 AT_LEAST_ONE = Range(1)
-POSITIVE = Range(0, FINITE, above=True)
+POSITIVE = Range(0, FINITE, excludes_least=True)
 FRACTION = Range(0, 0.999999)
 _SEED = Range(0, 2**32 - 1)
 # conditions of `Flag`, one of which holds if the model is evaluated during training
@@ -51,7 +51,7 @@ INHERITED: Mapping[str, Flag] = {
     "dataloader_drop_last": Flag(_UPDATES, unless=("train_tokens_per_batch",)),
     "gradient_accumulation_steps": Flag(_UPDATES, COUNT),
     "max_steps": Flag(_UPDATES, Range(1, 10**12)),
-    "num_train_epochs": Flag(_UPDATES, Range(0, _MAX_COUNT, above=True), unless=("max_steps",)),
+    "num_train_epochs": Flag(_UPDATES, Range(0, _MAX_COUNT, excludes_least=True), unless=("max_steps",)),
     "optim": _OF_OPTIM,
     "optim_args": _OF_OPTIM,
     "adam_beta1": _BETA,
