@@ -41,6 +41,11 @@ WITHOUT_ACTION = [
     "We rank these graphs and show that they are fair to all of the users.",
     # users vote, and not the authors
     "We allow these users to use a rank of graphs with many edges.",
+    # the lead denies the action
+    "This does not allow us to derive ranks of graphs with many edges.",
+    "We did not solve this problem by using a larger rank of all graphs.",
+    # the verb has another subject
+    "We show that this rank is fair and provides a bound for graphs of any size.",
     # the second part of a list
     "We use these ranks to compare graphs of users and to find the largest ones.",
     # too few words to say much

@@ -252,10 +252,21 @@ def test_labels_keywords_and_headings_are_left_out(text):
     assert list(sentence_candidates(text)) == [LABELED]
 
 
-def test_a_line_before_a_capital_is_no_heading_if_it_was_broken_at_its_width():
-    assert list(sentence_candidates("We propose a rank for the old\nRiver Rhine, with its dams.")) == [
-        "We propose a rank for the old River Rhine, with its dams."
-    ]
+# texts of one sentence whose first line, before a capital, is no heading
+FIRST_LINES = [
+    # it was broken at its width
+    "The dams raise ranks for the old\nRiver Rhine, with its dams.",
+    # it begins like a sentence, or ends within one
+    "We propose a rank\nRhineRank, which learns from the sand of rivers.",
+    "A rank for the sand of\nRiver Rhine is all that we propose to the reader.",
+    # a dash after a word is no list of keywords
+    "We study keywords. Keywords — short and noisy — are hard to rank for all.",
+]
+
+
+@pytest.mark.parametrize("text", FIRST_LINES)
+def test_a_line_is_no_heading_if_its_sentence_goes_on(text):
+    assert text.replace("\n", " ").split(". ")[-1] in sentence_candidates(text)
 
 
 TEXTS_OF_ONE = [

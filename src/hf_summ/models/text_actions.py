@@ -73,12 +73,15 @@ _SENTENCES = (
     rf"(?P<lead>(?:This|These|Such|It)\b[^:;,]{{3,100}}?) (?P<subject>us) (?:both )?to {_ADVERB}(?P<verb>{_BASE_FORMS})"
     r" (?P<rest>.*)",
     # "We close this gap by proposing a rank"
-    rf"{_SUBJECT} (?P<lead>(?:(?! that )[^:;]){{3,120}}?),? by {_ADVERB}(?P<verb>{'|'.join(_GERUNDS)}) (?P<rest>.*)",
+    rf"{_SUBJECT} (?P<lead>(?:(?! (?:that|how|whether) )[^:;]){{3,120}}?),? by"
+    rf" {_ADVERB}(?P<verb>{'|'.join(_GERUNDS)}) (?P<rest>.*)",
     # "We study this question, finding that ranks are fair"
     rf"{_SUBJECT} (?P<lead>[^:;]{{3,160}}?), (?:and )?(?:thereby |thus )?"
     r"(?P<verb>finding|showing|demonstrating|proving|proposing|introducing|establishing|revealing) (?P<rest>.*)",
 )
 _LEADS = tuple(re.compile(f"^{sentence}$") for sentence in _SENTENCES)
+# words of a lead that deny the action, as in "This does not allow us to derive a rank"
+_DENIAL = re.compile(r"\b(?:not|cannot|never|fails?|failed|unable|prevents?|prevented|remains)\b|n['’]t\b")
 # what an action must not have: a pronoun for a word of the lead, or a second part of a list that begins in the lead
 _INCOMPLETE = re.compile(
     r"^(?:\S+ ){0,4}(?:its?|they|their|them|the two|all three)\b|\band (?:to|\w+ing)\b|\bbut also\b"
@@ -91,7 +94,7 @@ def actions_of(sentence: str) -> Iterator[str]:
     """What a sentence says the authors do, each as a sentence, if the words before refer to another sentence."""
     for pattern in _LEADS:
         match = pattern.match(sentence)
-        if match is None or not _REFERENCE_OF_LEAD.search(match["lead"]):
+        if match is None or not _REFERENCE_OF_LEAD.search(match["lead"]) or _DENIAL.search(match["lead"]):
             continue
         subject = match["subject"].replace("us", "We")
         verb = match["verb"]
@@ -99,7 +102,9 @@ def actions_of(sentence: str) -> Iterator[str]:
             verb = _GERUNDS[verb]
             if subject not in ("We", "I"):
                 verb = _third_person(verb)
+        # in "We show that a rank is fair and proves a bound", the rank is the verb's subject
+        is_of_another_subject = subject in ("We", "I") and verb.endswith("s")
         action = f"{subject} {verb} {match['rest']}"
         has_reference = _REFERENCE.search(action) or _INCOMPLETE.search(match["rest"])
-        if not has_reference and len(action.split()) >= _MIN_WORDS:
+        if not has_reference and not is_of_another_subject and len(action.split()) >= _MIN_WORDS:
             yield action

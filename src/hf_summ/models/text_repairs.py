@@ -64,12 +64,16 @@ _LABEL = re.compile(
 )
 # keywords after an abstract, up to a blank line
 _KEYWORDS = re.compile(
-    r"(?<=\S)\s+(?:Key[ -]?[Ww]ords(?: and [Pp]hrases)?|KEY[ -]?WORDS|Index Terms|INDEX TERMS)\s*[:—–-]"
+    r"(?<=\S)\s+(?:Key[ -]?[Ww]ords(?: and [Pp]hrases)?|KEY[ -]?WORDS|Index Terms|INDEX TERMS)(?:\s*:|[—–-])"
     r"(?:(?!\n\s*\n).)*",
     re.S,
 )
 # a heading: a first line that does not end like a sentence, and the first word of the next line
 _HEADING = re.compile(r"(?P<line>[^\n]*[\w)\"”]) *\n(?=(?P<word>[A-Z\[]\S*))")
+# a first line that is no heading, as it begins like a sentence, or ends within one
+_BROKEN_SENTENCE = re.compile(
+    r"(?:We|I|This|These|Our|In|It)\b|.*\b(?:of|the|an?|for|in|to|and|with|by|on|from|as|that|is|are)$"
+)
 # the largest number of words of a heading
 _MAX_HEADING = 20
 
@@ -133,7 +137,7 @@ def _with_heading_apart(text: str) -> str:
     A first line that was broken at the width of the text is no heading: the next word would not have fit into it.
     """
     heading = _HEADING.match(text)
-    if heading is None or len(heading["line"].split()) > _MAX_HEADING:
+    if heading is None or len(heading["line"].split()) > _MAX_HEADING or _BROKEN_SENTENCE.match(heading["line"]):
         return text
     width = max(len(line.rstrip()) for line in text.split("\n"))
     if len(f"{heading['line']} {heading['word']}") > width:
