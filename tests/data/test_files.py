@@ -54,12 +54,9 @@ DATED_ROWS = [
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json"])
 def test_texts_that_look_like_times_stay_as_they_are(read, tmp_path, name):
-    file = write_rows(tmp_path / name, DATED_ROWS)
-    rows = read(file)
+    rows = read(write_rows(tmp_path / name, DATED_ROWS))
     assert rows.to_list() == DATED_ROWS
     assert rows.features["references"].feature.dtype == "string"
-    if not name.endswith(".json"):
-        assert list(read(file, streaming=True)) == DATED_ROWS
 
 
 def test_rows_with_times_may_be_laid_out_in_any_way(read, tmp_path):
@@ -68,8 +65,7 @@ def test_rows_with_times_may_be_laid_out_in_any_way(read, tmp_path):
     indented = "\n" + json.dumps(DATED_ROWS, indent=2)
     assert read(write(tmp_path / "a.json", indented)).to_list() == DATED_ROWS
     in_a_line = write(tmp_path / "f.jsonl", '{"id": "2024-05-02"}\n{"id": "2024-05-02"} {"id": "2024-05-03"}\n')
-    with pytest.raises(ValueError, match=r"f\.jsonl: cannot be read: Extra data"):
-        read(in_a_line)
+    assert read(in_a_line)["id"] == ["2024-05-02", "2024-05-02", "2024-05-03"]
     mixed = [{"id": "2024-05-02", "more": {"a": "b"}}, {"id": "2024-05-02", "more": ["c"]}, {"id": None, "more": "d"}]
     assert read(write(tmp_path / "e.jsonl", json_lines([*mixed[:2], None, mixed[2]]))).to_list() == [
         *mixed[:2],

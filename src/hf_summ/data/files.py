@@ -187,8 +187,9 @@ def read_files(
 ) -> "datasets.Dataset | datasets.IterableDataset":
     """Read the rows of files by `datasets`, with the columns of the files.
 
-    A text stays as it is: a field of a CSV file if it looks like a number, and a text of a JSON file if it looks like a
-    time. A line of a .txt file is a row of the column `text`; only a line feed ends a line.
+    A field of a CSV file stays a text, even if it looks like a number. So does a column of a JSON file whose texts all
+    look like times, except in a stream. A line of a .txt file is a row of the column `text`; only a line feed ends a
+    line.
 
     Args:
         names: the files, as for `files_of`: all of one type, or a single saved folder with one split.
@@ -234,7 +235,7 @@ def read_files(
             rows = datasets.load_dataset(
                 builder, data_files=files, split="train", cache_dir=cache_dir, streaming=streaming, **options
             )
-            if builder != "json" or rows.features is None:
+            if builder != "json" or streaming:
                 return rows
             features = datasets.Features({name: _untimed(feature) for name, feature in rows.features.items()})
             if features == rows.features:
@@ -324,9 +325,6 @@ def _json_rows(files: tuple[tuple[str, int, int], ...], encoding: str | None) ->
     Args:
         files: the states of the files, from `file_states`.
         encoding: as for `open_text`.
-
-    Raises:
-        ValueError: several rows stand in a line.
     """
     # The library is imported here, as its import is slow. `datasets` needs it too.
     import fsspec
@@ -334,24 +332,30 @@ def _json_rows(files: tuple[tuple[str, int, int], ...], encoding: str | None) ->
     for path, _, _ in files:
         # Unlike `open_text`, this also unpacks .zst.
         with fsspec.open(path, "rt", compression="infer", encoding=encoding or "utf-8-sig", newline="\n") as text:
-            written = ""
             for line in text:
-                written += line
-                if written.lstrip().startswith("["):
-                    # The rows are in an array, which may have many lines.
-                    written += text.read()
-                try:
-                    value = json.loads(written)
-                except json.JSONDecodeError:
-                    # The row has further lines.
+                if not line.strip():
                     continue
-                written = ""
-                rows = value if isinstance(value, list) else [value]
-                for row in rows:
-                    yield _as_row(row)
-            if written.strip():
-                # This raises the error of the row that could not be read.
-                json.loads(written)
+                try:
+                    values = [json.loads(line)]
+                except json.JSONDecodeError:
+                    # A value has several lines, or a line has several values.
+                    values = _json_values(line + text.read())
+                for value in values:
+                    rows = value if isinstance(value, list) else [value]
+                    for row in rows:
+                        yield _as_row(row)
+
+
+def _json_values(text: str) -> Iterator[object]:
+    """Yield the values of a text of JSON, between which there may be white space."""
+    decoder = json.JSONDecoder()
+    text = text.strip()
+    start = 0
+    while start < len(text):
+        value, start = decoder.raw_decode(text, start)
+        yield value
+        while text[start : start + 1].isspace():
+            start += 1
 
 
 def _as_row(value: object) -> dict[str, object]:
