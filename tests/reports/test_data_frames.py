@@ -43,7 +43,7 @@ def test_phrases_steer_their_document(tiny_tokenizer):
     read_phrases, read = [], pipe.read
 
     def recording_read(example, **settings):
-        read_phrases.append(example.source["phrases"])
+        read_phrases.append(example.extra_inputs["phrases"])
         return read(example, **settings)
 
     pipe.read = recording_read

@@ -188,9 +188,9 @@ def _notes_on_columns(plan: "Plan", has_phrases: bool) -> Iterator[str]:
     Args:
         has_phrases: whether the user gave key phrases, which replace the key phrases in a column.
     """
-    from hf_summ.runtimes.documents import SOURCES
+    from hf_summ.runtimes.documents import EXTRA_INPUTS
 
-    for name, (_, noun) in SOURCES.items():
+    for name, (_, noun) in EXTRA_INPUTS.items():
         is_replaced = name == "phrases" and has_phrases
         if name in plan.rows.column_names and not is_replaced:
             yield f"models that read {noun} take those in the column {name}: rename it to leave them out"

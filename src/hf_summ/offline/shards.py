@@ -22,7 +22,7 @@ from hf_summ.common.messages import one_line
 from hf_summ.common.records import spreadsheet_text, to_json
 from hf_summ.data.columns import has_text, is_list_column, nonblank_texts
 from hf_summ.data.files import is_row_file
-from hf_summ.runtimes.documents import SOURCES
+from hf_summ.runtimes.documents import EXTRA_INPUTS
 
 if TYPE_CHECKING:
     from datasets.features.features import FeatureType
@@ -44,16 +44,17 @@ _WRITE_AGAIN = "remove it, and rerun the command to write it again"
 
 
 @dataclass(frozen=True)
-class Example:
+class RowExample:
     """What a model reads of a row.
 
     Args:
         text: the document, or several documents to summarize together.
-        source: the values of the row's columns that `SOURCES` names, such as key phrases, except missing values.
+        extra_inputs: the values of the row's columns that `EXTRA_INPUTS` names, such as key phrases. Missing values are
+            left out.
     """
 
     text: str | list[str]
-    source: dict[str, object] = field(default_factory=dict)
+    extra_inputs: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Shard:
     """
 
     number: int
-    examples: list[Example | None]
+    examples: list[RowExample | None]
 
 
 class Summary(NamedTuple):
@@ -132,13 +133,13 @@ class Plan:
         if problem is not None:
             raise ValueError(f"--output {one_line(path.name)}: {problem}")
         self._check_columns()
-        source = "the rows"
+        where = "the rows"
         if self.inputs:
-            source = ", ".join([str(file) for file in self.inputs])
+            where = ", ".join([str(file) for file in self.inputs])
         # This raises a ValueError for values that are neither texts nor lists of texts.
-        is_list_column(self.rows, self.text_column, source)
+        is_list_column(self.rows, self.text_column, where)
         if not self._has_texts():
-            raise ValueError(f"{source}: column '{self.text_column}' holds no text: name another with `text_column`")
+            raise ValueError(f"{where}: column '{self.text_column}' holds no text: name another with `text_column`")
 
     def _has_texts(self) -> bool:
         """Whether at least one row has a text."""
@@ -212,17 +213,17 @@ class Plan:
 
     def shard(self, number: int) -> Shard:
         """What a model reads of a shard's rows."""
-        sources = [name for name in SOURCES if name in self.rows.column_names]
-        rows = self.rows.select_columns([self.text_column] + sources).select(self.rows_of(number))
-        examples = [self._example(row, sources) for row in rows]
+        extra_columns = [name for name in EXTRA_INPUTS if name in self.rows.column_names]
+        rows = self.rows.select_columns([self.text_column] + extra_columns).select(self.rows_of(number))
+        examples = [self._example(row, extra_columns) for row in rows]
         return Shard(number, examples)
 
-    def _example(self, row: dict[str, Any], sources: list[str]) -> Example | None:
+    def _example(self, row: dict[str, Any], extra_columns: list[str]) -> RowExample | None:
         """What a model reads of a row; None if the row has no text.
 
         Args:
             row: the values by column.
-            sources: the columns that the model reads beside the documents, such as key phrases.
+            extra_columns: the columns that the model reads beside the documents, such as key phrases.
         """
         text = row[self.text_column]
         if isinstance(text, list):
@@ -230,11 +231,11 @@ class Plan:
         is_blank = isinstance(text, str) and not has_text(text)
         if is_blank or not text:
             return None
-        source = {}
-        for name in sources:
+        extra_inputs = {}
+        for name in extra_columns:
             if row[name] is not None:
-                source[name] = row[name]
-        return Example(text, source)
+                extra_inputs[name] = row[name]
+        return RowExample(text, extra_inputs)
 
     def done(self) -> set[int]:
         """The numbers of the shards that are already in the folder, which need not be written again.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from hf_summ.common.messages import no_warnings, one_line
 from hf_summ.models.text_processing_highlight_transformer import read_phrases
-from hf_summ.offline.shards import Example, Shard, Summary
-from hf_summ.runtimes.documents import SOURCES
+from hf_summ.offline.shards import RowExample, Shard, Summary
+from hf_summ.runtimes.documents import EXTRA_INPUTS
 
 if TYPE_CHECKING:
     from hf_summ.runtimes.documents import DocumentSummarizer
@@ -131,10 +131,10 @@ class ShardSummarizer:
         self._settings["num_return_sequences"] = 1
         self._settings["return_details"] = True
         # The model reads these columns beside the document.
-        self._source_columns = []
-        for column, (input_name, _) in SOURCES.items():
+        self._extra_columns = []
+        for column, (input_name, _) in EXTRA_INPUTS.items():
             if input_name in input_names:
-                self._source_columns.append(column)
+                self._extra_columns.append(column)
 
     def __call__(self, shard: Shard, progress: Progress) -> list[Summary]:
         """The summaries of a shard's rows, in the order of the rows.
@@ -170,7 +170,7 @@ class ShardSummarizer:
             raise ValueError(f"none of {len(errors):,} rows can be summarized: {errors[0]}")
         return summaries
 
-    def _summarize(self, examples: list[Example]) -> Iterator[Summary]:
+    def _summarize(self, examples: list[RowExample]) -> Iterator[Summary]:
         """Summarize examples in batches, in their order.
 
         The examples of a batch that fails are summarized one by one, and the examples behind them in batches again. If
@@ -188,14 +188,14 @@ class ShardSummarizer:
                     done += 1
                     yield self._summarize_alone(example)
 
-    def _summarize_alone(self, example: Example) -> Summary:
+    def _summarize_alone(self, example: RowExample) -> Summary:
         """The summary of an example; if the model refuses it, the reason."""
         try:
             return next(self._call([example], 1))
         except Exception as error:
             return Summary(None, error=reason_of(error))
 
-    def _call(self, examples: list[Example], batch_size: int) -> Iterator[Summary]:
+    def _call(self, examples: list[RowExample], batch_size: int) -> Iterator[Summary]:
         """Yield the pipeline's summary of each example, in order.
 
         The pipeline decodes a batch when the first summary of the batch is asked for.
@@ -214,17 +214,17 @@ class ShardSummarizer:
                 is_full=details["read_tokens"] == self._summarizer.source_limit,
             )
 
-    def _columns(self, examples: Sequence[Example]) -> dict[str, Any]:
+    def _columns(self, examples: Sequence[RowExample]) -> dict[str, Any]:
         """Column -> the value of each example, for the columns that the model reads beside the documents.
 
         A column in which no example has a value is left out. `Work.phrases` replaces the key phrases of the rows.
         """
         columns: dict[str, Any] = {}
-        for name in self._source_columns:
+        for name in self._extra_columns:
             values = []
             has_values = False
             for example in examples:
-                value = example.source.get(name)
+                value = example.extra_inputs.get(name)
                 if name == "phrases":
                     value = self._work.phrases or read_phrases(value)
                 if value is not None:
@@ -259,7 +259,7 @@ def _length(text: str | list[str]) -> int:
     return sum(len(document) for document in text)
 
 
-def _note(example: Example, record: _Record) -> str:
+def _note(example: RowExample, record: _Record) -> str:
     """What a reader should look at in a row: a summary of part of the document, or one that looks wrong."""
     summary = record["summary_text"]
     details = record["details"]

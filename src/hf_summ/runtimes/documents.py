@@ -20,10 +20,10 @@ from hf_summ.runtimes.examples import (
     SizedIterator,
     check_document,
     check_no_table,
+    extra_input_lists,
     generated,
     is_read_lazily,
     is_single,
-    source_lists,
     without_lists_of_one,
 )
 from hf_summ.runtimes.long_documents import (
@@ -59,7 +59,7 @@ _HINT = "; set `long_documents` to 'windows' to read all of it, or to 'extract' 
 # settings of the extractive stage before the model, see `hf_summ.shortening.extract`
 _EXTRACTION = ("extract_share", "extract_tokens", "extract_idf", "next_sentence_model")
 # for each argument that may be given beside a document, the model's input that it becomes, and its name in messages
-SOURCES = {"phrases": ("phrase_starts", "key phrases"), "word_tags": ("tag_ids", "word tags")}
+EXTRA_INPUTS = {"phrases": ("phrase_starts", "key phrases"), "word_tags": ("tag_ids", "word tags")}
 # a summary of a part of a document is one text
 _PART_SETTINGS = {"num_return_sequences": 1, "return_tensors": False, "return_text": True, "return_details": False}
 
@@ -141,10 +141,11 @@ class DocumentSummarizer:
             kwargs["batch_size"] = int(kwargs["batch_size"])
         self._warn_of_search_settings(kwargs)
         check_no_table(documents)
-        source = _set_values({"phrases": phrases, "word_tags": word_tags})
-        shorten = self._shortener(long_documents or self.long_documents, language or self.language, source, kwargs)
+        extra_inputs = _set_values({"phrases": phrases, "word_tags": word_tags})
+        long_documents = long_documents or self.long_documents
+        shorten = self._shortener(long_documents, language or self.language, extra_inputs, kwargs)
         if is_single(documents):
-            example = Example(documents, source)
+            example = Example(documents, extra_inputs)
             if shorten is not None:
                 (example,) = shorten(iter([example]))
             result = self._run(example, *args, **kwargs)
@@ -156,7 +157,7 @@ class DocumentSummarizer:
             for row, document in enumerate(documents):
                 check_document(Example.of(document).document, f"document {row}")
         number = len(documents) if isinstance(documents, Sized) else None
-        values = source_lists(source, number)
+        values = extra_input_lists(extra_inputs, number)
         if number is not None:
             documents = Examples(documents, values)
         if shorten is not None:
@@ -239,13 +240,15 @@ class DocumentSummarizer:
         }
         return _set_values(preprocess), generate, _set_values(postprocess)
 
-    def _shortener(self, name: str, language: str, source: Mapping[str, object], settings: Settings) -> Shorten | None:
+    def _shortener(
+        self, name: str, language: str, extra_inputs: Mapping[str, object], settings: Settings
+    ) -> Shorten | None:
         """The function that shortens the examples of a call; None if the call only truncates them.
 
         Args:
             name: the value of `long_documents`.
             language: ISO 639 code of the documents.
-            source: what is given beside the documents.
+            extra_inputs: what is given beside the documents.
             settings: the other settings of the call.
 
         Raises:
@@ -258,8 +261,8 @@ class DocumentSummarizer:
         check_long_documents(name)
         if name == TRUNCATE:
             return None
-        if source and name == "windows":
-            given = next(iter(source))
+        if extra_inputs and name == "windows":
+            given = next(iter(extra_inputs))
             raise ValueError(f"`{given}` cannot be located in windows: set `long_documents` to 'extract' or 'truncate'")
         stage_settings = self._extraction if name == "extract" else {}
         chunk_size = settings.get("batch_size") or self.batch_size or 1
@@ -278,7 +281,7 @@ class DocumentSummarizer:
                 documents = [example.document for example in examples]
                 readings = SHORTENERS[name](documents, reader, language, **stage_settings)
                 for example, reading in zip(examples, readings, strict=True):
-                    yield Example(example.document, example.source, reading)
+                    yield Example(example.document, example.extra_inputs, reading)
 
         return shorten
 
@@ -298,13 +301,13 @@ class DocumentSummarizer:
         """
         example = Example.of(example)
         reading = example.reading
-        source = self._source_of(example)
+        extra_inputs = self._extra_inputs_of(example)
         document = example.document if reading is None else reading.example
         reader = ModelReader(self, self.source_limit, _no_summaries, source_prefix)
         prefixed = with_prefix(document, reader.prefix)
         if self._is_ours:
-            source.update(prefix_arguments(self.processor, [reader.prefix]))
-            encoded = encoded_features(self.processor.source_features([prefixed], reader.limit, **source))
+            extra_inputs.update(prefix_arguments(self.processor, [reader.prefix]))
+            encoded = encoded_features(self.processor.source_features([prefixed], reader.limit, **extra_inputs))
             pointed = prefixed
         else:
             encoded = encode_by_tokenizer(self.tokenizer, joined_text(prefixed), reader.limit)
@@ -334,27 +337,28 @@ class DocumentSummarizer:
         """Whether the processor is that of one of our architectures."""
         return hasattr(self.processor, "source_features")
 
-    def _source_of(self, example: Example) -> dict[str, list]:
+    def _extra_inputs_of(self, example: Example) -> dict[str, list]:
         """What an example has beside its document, as a batch of one: name -> list of one value.
 
         Raises:
             TypeError: a document is no text.
             ValueError: the model does not read such an input.
         """
-        source = {}
-        for name, value in example.source.items():
+        extra_inputs = {}
+        for name, value in example.extra_inputs.items():
             if value is not None:
-                source[name] = [value]
-        for name in source:
-            input_name, noun = SOURCES[name]
+                extra_inputs[name] = [value]
+        for name in extra_inputs:
+            input_name, noun = EXTRA_INPUTS[name]
             if input_name not in getattr(self.processor, "model_input_names", ()):
                 raise ValueError(f"`{name}` are given, but the model does not read {noun}: omit them")
         check_document(example.document)
         ranges = None if example.reading is None else example.reading.ranges
-        if "word_tags" in source and ranges is not None:  # the tags of the words that are read
-            tags = self.processor.tags_within(example.document, source["word_tags"][0], ranges)
-            source["word_tags"] = [tags]
-        return source
+        if "word_tags" in extra_inputs and ranges is not None:
+            # the tags of the words that are read
+            tags = self.processor.tags_within(example.document, extra_inputs["word_tags"][0], ranges)
+            extra_inputs["word_tags"] = [tags]
+        return extra_inputs
 
     def written_examples(self, examples: Iterable[ReadExample], settings: Settings) -> list[ReadExample]:
         """The examples of a batch that are not blank: only for these examples, the model writes a summary.

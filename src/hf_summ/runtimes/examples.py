@@ -16,12 +16,12 @@ class Example:
 
     Args:
         document: the user's document, or a list of documents. It may be of a wrong type until it is checked.
-        source: what is given beside the document, such as phrases, by the name of the processor's argument.
+        extra_inputs: what is given beside the document, such as phrases, by the name of the processor's argument.
         reading: the shortened document, if the model reads that instead.
     """
 
     document: Any
-    source: Mapping[str, object] = field(default_factory=dict)
+    extra_inputs: Mapping[str, object] = field(default_factory=dict)
     reading: Reading | None = None
 
     def __post_init__(self):
@@ -49,19 +49,20 @@ class Examples(Sequence):
 
     Args:
         documents: a sequence of documents.
-        source: what is given beside them: for each argument of the processor, a sequence of one value per document.
+        extra_inputs: what is given beside them: for each argument of the processor, a sequence of one value per
+            document.
     """
 
-    def __init__(self, documents, source: Mapping[str, Sequence] | None = None):
+    def __init__(self, documents, extra_inputs: Mapping[str, Sequence] | None = None):
         self.documents = documents
-        self.source = source or {}
+        self.extra_inputs = extra_inputs or {}
 
     def __len__(self):
         return len(self.documents)
 
     def __getitem__(self, index):
-        source = {name: values[index] for name, values in self.source.items()}
-        return Example(blank_if_missing(self.documents[index]), source)
+        extra_inputs = {name: values[index] for name, values in self.extra_inputs.items()}
+        return Example(blank_if_missing(self.documents[index]), extra_inputs)
 
 
 class SizedIterator(Iterator):
@@ -134,18 +135,18 @@ def generated(documents: Any) -> Iterator:
             yield documents[index]
 
 
-def source_lists(source: Mapping[str, Sequence], number: int | None) -> dict[str, list]:
+def extra_input_lists(extra_inputs: Mapping[str, Sequence], number: int | None) -> dict[str, list]:
     """What is given beside several documents, each as a list with a value per document.
 
     Args:
-        source: an argument's values by its name.
+        extra_inputs: an argument's values by its name.
         number: the number of documents; None if it is unknown.
 
     Raises:
         ValueError: the values do not have this number, or it is unknown.
     """
     lists = {}
-    for name, values in source.items():
+    for name, values in extra_inputs.items():
         if number is None or not is_list(values) or len(values) != number:
             expected = "a list of" if number is None else number
             raise ValueError(f"`{name}` must be a list, with an entry for each of {expected} documents: {values!r:.80}")
