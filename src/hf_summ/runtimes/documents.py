@@ -32,12 +32,12 @@ from hf_summ.runtimes.long_documents import (
     ModelReader,
     Note,
     Record,
-    SummaryEnds,
     check_long_documents,
     cut_of,
     details_of,
     in_chunks,
     joined_text,
+    summary_ends,
     texts_of,
     with_warnings,
 )
@@ -50,8 +50,6 @@ Settings = dict[str, Any]
 # a function that shortens each of some examples
 Shorten = Callable[[Iterator], Iterator[Example]]
 
-# the default `max_length` of `generate()`, which counts a summary with its first token
-_MAX_LENGTH = 20
 # models without a limit have a number as large as this one or larger
 _NO_LIMIT = 10**9
 # the end of a warning of a truncated document
@@ -109,10 +107,15 @@ class DocumentSummarizer:
             )
 
     def _run(self, examples, *args, **settings):
-        """Summarize an `Example`, or several examples or documents, with the settings of a call.
+        """Summarize one example or several.
+
+        Args:
+            examples: an `Example`, or an iterable or a data set of examples or documents.
+            args, settings: the call's arguments that `__call__` does not name.
 
         Returns:
-            The records and the note of the `Example`. For several examples, an iterator that has both for each.
+            For an `Example`, a pair: what `to_records` returns for it, and its `Note`, of which warnings are made. For
+            several examples, an iterator over such pairs.
         """
         raise NotImplementedError
 
@@ -151,19 +154,19 @@ class DocumentSummarizer:
             result = self._run(example, *args, **kwargs)
             return next(with_warnings(iter([result])))
         is_eager = isinstance(documents, Sized) and not is_read_lazily(documents)
+        rows = list(documents) if is_eager else documents
         if is_eager:
-            documents = list(documents)
             # every document is checked before the first one is summarized
-            for row, document in enumerate(documents):
-                check_document(Example.of(document).document, f"document {row}")
-        number = len(documents) if isinstance(documents, Sized) else None
-        values = extra_input_lists(extra_inputs, number)
-        if number is not None:
-            documents = Examples(documents, values)
+            for index, document in enumerate(rows):
+                check_document(Example.of(document).document, f"document {index}")
+        number = len(rows) if isinstance(rows, Sized) else None
+        input_lists = extra_input_lists(extra_inputs, number)
+        # if the number is unknown, there are no extra inputs, and the summarizer reads the rows as they are
+        examples = rows if number is None else Examples(rows, input_lists)
         if shorten is not None:
             # a generator, as other processes of a data loader would lack the model, which the shortener needs
-            documents = generated(shorten(generated(documents)))
-        results = self._run(documents, *args, **kwargs)
+            examples = shorten(generated(examples))
+        results = self._run(examples, *args, **kwargs)
         if show_progress is None:
             show_progress = self.show_progress and number is not None and number > 1
         if show_progress:
@@ -197,16 +200,16 @@ class DocumentSummarizer:
         Returns:
             The first such name; None if there is none, or if the model searches.
         """
+        names_of_search = []
         for name, value in settings.items():
-            if value is None or name not in SETTINGS or name in CHOICE_SETTINGS:
-                continue
-            chooses_sentences = settings.get("whole_sentences")
-            if chooses_sentences is None:
-                chooses_sentences = self.search_settings().get("whole_sentences")
-            if chooses_sentences:
-                return name
+            if value is not None and name in SETTINGS and name not in CHOICE_SETTINGS:
+                names_of_search.append(name)
+        if not names_of_search:
             return None
-        return None
+        chooses_sentences = settings.get("whole_sentences")
+        if chooses_sentences is None:
+            chooses_sentences = self.search_settings().get("whole_sentences")
+        return names_of_search[0] if chooses_sentences else None
 
     def _sanitize_parameters(
         self,
@@ -308,10 +311,10 @@ class DocumentSummarizer:
         if self._is_ours:
             extra_inputs.update(prefix_arguments(self.processor, [reader.prefix]))
             encoded = encoded_features(self.processor.source_features([prefixed], reader.limit, **extra_inputs))
-            pointed = prefixed
+            copy_source = prefixed
         else:
             encoded = encode_by_tokenizer(self.tokenizer, joined_text(prefixed), reader.limit)
-            pointed = None
+            copy_source = None
         self._check_ids(encoded.inputs["input_ids"])
         is_blank = not any(text.strip() for text in texts_of(document))
         note: Note = {"blank": is_blank, "text": joined_text(document)}
@@ -330,7 +333,7 @@ class DocumentSummarizer:
             note["restored_from"] = example.document
         if return_details:
             note["details"] = details_of(example.document, reader, encoded.length, encoded.counts, reading)
-        return ReadExample(encoded.inputs, note, pointed)
+        return ReadExample(encoded.inputs, note, copy_source)
 
     @property
     def _is_ours(self) -> bool:
@@ -369,7 +372,7 @@ class DocumentSummarizer:
         Args:
             settings: all settings of the search.
         """
-        ends = ends_of(settings)
+        ends = summary_ends(settings)
         written = []
         for example in examples:
             example.note["ends"] = ends
@@ -450,8 +453,8 @@ class DocumentSummarizer:
                 record["summary_token_ids"] = token_ids
         if return_text or not return_tensors:
             settings: Settings = {"clean_up_tokenization_spaces": clean_up_tokenization_spaces}
-            if example.pointed is not None:
-                settings["documents"] = [example.pointed]
+            if example.copy_source is not None:
+                settings["documents"] = [example.copy_source]
                 settings["max_length"] = self.source_limit
             decoder = self.processor or self.tokenizer
             texts = decoder.batch_decode(sequences, skip_special_tokens=True, **settings)
@@ -477,22 +480,3 @@ def _set_values(settings: Settings) -> Settings:
 def _no_summaries(texts: Sequence[str]) -> list[str]:
     """For a `ModelReader` that only measures texts."""
     return []
-
-
-def ends_of(settings: Mapping[str, Any]) -> SummaryEnds:
-    """How summaries end with these settings of `generate()`."""
-    max_tokens = settings.get("max_new_tokens")
-    if not max_tokens:
-        max_tokens = (settings.get("max_length") or _MAX_LENGTH) - 1
-    eos_token_ids = settings.get("eos_token_id")
-    if not isinstance(eos_token_ids, list):
-        eos_token_ids = [eos_token_ids]
-    end_ids = {settings.get("pad_token_id")}
-    # a forced end token may end a summary in mid-sentence
-    if settings.get("forced_eos_token_id") is None:
-        end_ids.update(eos_token_ids)
-    early_end_ids = None
-    # a choice among whole sentences ignores the time
-    if settings.get("max_time") is not None and not settings.get("whole_sentences"):
-        early_end_ids = frozenset(eos_token_ids)
-    return SummaryEnds(max_tokens, frozenset(end_ids), early_end_ids)

@@ -30,12 +30,13 @@ class ReadExample:
     Args:
         inputs: the row of each of the model's inputs by name.
         note: what else `to_records` needs.
-        pointed: the example whose words a summary may copy by pointers; None if summaries have no pointers.
+        copy_source: the documents, with the prefix, whose words a summary may copy by pointers; None without a
+            processor of ours.
     """
 
     inputs: dict[str, list]
     note: Note
-    pointed: str | list[str] | None
+    copy_source: str | list[str] | None
 
 
 def encoded_features(features: Mapping[str, list]) -> EncodedDocument:

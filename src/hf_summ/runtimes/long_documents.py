@@ -4,7 +4,7 @@ An example is a document, or several documents that have one summary together.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NotRequired, TypedDict, TypeVar
@@ -28,6 +28,8 @@ Record = dict[str, Any]
 Details = dict[str, Any]
 # the value of `long_documents` that cuts off what the model cannot read
 TRUNCATE = "truncate"
+# the default `max_length` of `generate()`, which counts a summary with its first token
+_MAX_LENGTH = 20
 # the largest number of rows that a warning lists
 _LISTED_ROWS = 10
 
@@ -71,6 +73,25 @@ class SummaryEnds:
             return False
         written_ids = [int(token_id) for token_id in token_ids[1:]]
         return self.early_end_ids.isdisjoint(written_ids)
+
+
+def summary_ends(settings: Mapping[str, Any]) -> SummaryEnds:
+    """How summaries end with these settings of `generate()`."""
+    max_tokens = settings.get("max_new_tokens")
+    if not max_tokens:
+        max_tokens = (settings.get("max_length") or _MAX_LENGTH) - 1
+    eos_token_ids = settings.get("eos_token_id")
+    if not isinstance(eos_token_ids, list):
+        eos_token_ids = [eos_token_ids]
+    end_ids = {settings.get("pad_token_id")}
+    # a forced end token may end a summary in mid-sentence
+    if settings.get("forced_eos_token_id") is None:
+        end_ids.update(eos_token_ids)
+    early_end_ids = None
+    # a choice among whole sentences ignores the time
+    if settings.get("max_time") is not None and not settings.get("whole_sentences"):
+        early_end_ids = frozenset(eos_token_ids)
+    return SummaryEnds(max_tokens, frozenset(end_ids), early_end_ids)
 
 
 class Note(TypedDict):

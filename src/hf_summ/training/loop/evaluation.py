@@ -22,8 +22,7 @@ from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.generation_sentences import candidates_of
 from hf_summ.models.modeling_sagcopy import guidance_divergence
 from hf_summ.runtimes.any_model import input_names
-from hf_summ.runtimes.documents import ends_of
-from hf_summ.runtimes.long_documents import joined_text
+from hf_summ.runtimes.long_documents import joined_text, summary_ends
 from hf_summ.runtimes.pipeline import choice_settings
 from hf_summ.runtimes.settings import clear_aliases
 from hf_summ.training.arguments import SummarizationTrainingArguments
@@ -363,7 +362,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         tokenizer = settings.get("tokenizer")
         if tokenizer is None or not settings.get("whole_sentences"):
             return {}
-        most_tokens = ends_of(settings).max_tokens
+        most_tokens = summary_ends(settings).max_tokens
         special_tokens = not hasattr(self.model, "generation_keys")
         candidates = []
         for text in texts:
