@@ -73,7 +73,7 @@ def test_tokens_are_those_of_pytorch(checkpoint):
 
 def test_scores_are_those_of_pytorch(checkpoint, in_8_bits, monkeypatch):
     # two documents at once, then the third
-    monkeypatch.setattr(onnx_model, "POSITIONS", 2 * inputs(checkpoint, DOCUMENTS)["input_ids"].shape[1])
+    monkeypatch.setattr(onnx_model, "ENCODER_BATCH_TOKENS", 2 * inputs(checkpoint, DOCUMENTS)["input_ids"].shape[1])
     model, read = load(checkpoint), inputs(checkpoint, DOCUMENTS)
     written = torch.randint(4, model.config.vocab_size, (6, 5))
     with torch.no_grad():

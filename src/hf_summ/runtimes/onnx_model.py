@@ -19,11 +19,11 @@ from hf_summ.runtimes.onnx_search import (
     BEST_TOKENS,
     BEST_TOTALS,
     COPIED,
+    ENCODER_BATCH_TOKENS,
     LAST,
     LOGITS,
     NEXT,
     NO_CANDIDATES,
-    POSITIONS,
     READ,
     RECURRENT,
     STATE,
@@ -109,13 +109,13 @@ class _Reader(nn.Module):
     Args:
         file: the graph of the encoder.
         weights: the file of weights that the graph reads, or None.
-        positions: maximum number of positions that are encoded at once, over several documents.
+        batch_tokens: as for `encode`.
     """
 
-    def __init__(self, file: Path, weights: Path | None, positions: int):
+    def __init__(self, file: Path, weights: Path | None, batch_tokens: int):
         super().__init__()
         self.graph = Graph(file, torch.get_num_threads(), weights)
-        self._positions = positions
+        self._batch_tokens = batch_tokens
 
     def forward(
         self,
@@ -144,7 +144,7 @@ class _Reader(nn.Module):
                 raise ValueError(f"the model needs `{name}`: use its processor (`AutoProcessor`)")
             inputs[name] = value
         tensors = {"input_ids": inputs["input_ids"]}
-        for name, array in encode(self.graph, inputs, self._positions).items():
+        for name, array in encode(self.graph, inputs, self._batch_tokens).items():
             tensors[name] = torch.from_numpy(array)
         return OnnxSource(tensors[LAST], tensors)
 
@@ -164,10 +164,10 @@ class OnnxGeneration(PreTrainedModel):
         PreTrainedModel.__init__(self, config)
         self._folder = folder
         self.recorded_positions = recorded_positions(folder)
-        # activations of few positions fit in a processor's cache
-        positions = sys.maxsize if config.model_type in RECURRENT else POSITIONS
+        # recurrent encoders read all documents of a batch at once
+        batch_tokens = sys.maxsize if config.model_type in RECURRENT else ENCODER_BATCH_TOKENS
         weights = weights_file(folder)
-        self._reader = _Reader(folder / READ, weights, positions)
+        self._reader = _Reader(folder / READ, weights, batch_tokens)
         self._step = Graph(folder / WRITE, torch.get_num_threads(), weights)
         # `generate()` of PyTorch chooses among the scores itself
         self._outputs = [name for name in self._step.outputs if name not in (BEST_TOTALS, BEST_TOKENS)]

@@ -15,7 +15,7 @@ import numpy as np
 from hf_summ.models.generation_rules import Beams, Rule, Sequences, Texts, coverage_growth
 from hf_summ.models.generation_sentences import Candidate, likeliest, pad_rows
 
-# the files of a folder's graphs
+# the files of a folder's graphs: of the encoder, and of a step of the decoder
 READ, WRITE = "read.onnx", "write.onnx"
 # prefixes of tensors' names: tensors that all steps read, the states that a step reads, and those that it returns
 SOURCE, STATE, NEXT = "source.", "state.", "next."
@@ -31,8 +31,8 @@ FORBIDDEN, TOTALS, NUMBER = "forbidden", "totals", "number"
 BEST_TOTALS, BEST_TOKENS = "best.totals", "best.tokens"
 # architectures whose steps multiply all weights of a recurrent layer
 RECURRENT = ("drgd", "pointer_generator")
-# number of positions, over all documents, that are encoded at once, as their activations fit in a processor's cache
-POSITIONS = 512
+# the most tokens, with the padding, of documents that are encoded at once: their activations fit in a processor's cache
+ENCODER_BATCH_TOKENS = 512
 
 # a graph y = MatMulInteger(a, b), of uint8 and int8
 _PRODUCT = (
@@ -123,24 +123,27 @@ def _saturates() -> bool:
     return bool(np.any(sums != 64 * 255 * 127))
 
 
-def encode(read: Graph, inputs: Mapping[str, Any], positions: int = POSITIONS) -> dict[str, np.ndarray]:
+def encode(
+    encoder: Graph, inputs: Mapping[str, Any], batch_tokens: int = ENCODER_BATCH_TOKENS
+) -> dict[str, np.ndarray]:
     """Encode documents, a few at once.
 
     Args:
-        read: the graph of the encoder.
+        encoder: the graph of the encoder.
         inputs: its inputs by name, with a row for each document.
-        positions: the number of positions that are encoded at once, over several documents.
+        batch_tokens: the most tokens, with the padding, of documents that are encoded at once. If a row is longer, the
+            documents are encoded one by one.
 
     Returns:
         The tensors of the source and the initial states by name, with a row for each document.
     """
     documents, length = inputs["input_ids"].shape
-    size = max(1, positions // length)
+    size = max(1, batch_tokens // length)
     batches = []
     for start in range(0, documents, size):
-        batch = {name: inputs[name][start : start + size] for name in read.inputs}
-        batches.append(read(batch))
-    return {name: joined([batch[name] for batch in batches]) for name in read.outputs}
+        batch = {name: inputs[name][start : start + size] for name in encoder.inputs}
+        batches.append(encoder(batch))
+    return {name: joined([batch[name] for batch in batches]) for name in encoder.outputs}
 
 
 def joined(arrays: list[np.ndarray], axis: int = 0) -> np.ndarray:
@@ -157,7 +160,7 @@ def search(
     rules: Sequence[Rule],
     coverage_penalty: float = 0.0,
     processors: Sequence[Process] = (),
-    noise: "np.random.Generator | None" = None,
+    random_generator: "np.random.Generator | None" = None,
 ) -> Sequences:
     """Search the best summaries by the rules of `generate()`.
 
@@ -168,10 +171,10 @@ def search(
         rules: the rules that forbid tokens; `Rule.yields` has no effect, as these rules leave other tokens.
         coverage_penalty: factor of the penalty for repeated copying; see `generation_rules.coverage_growth`.
         processors: functions that change the scores. With them the graph's candidates cannot be used.
-        noise: for sampling instead of searching.
+        random_generator: draws continuations in place of the best ones; None for a search.
     """
     tensors = {name: value for name, value in source.items() if name in step.inputs}
-    changes_scores = bool(processors) or noise is not None
+    changes_scores = bool(processors) or random_generator is not None
     states = [name for name in step.outputs if name.startswith(NEXT)]
     outputs = [LOGITS] if changes_scores else [BEST_TOTALS, BEST_TOKENS]
     outputs += states
@@ -203,7 +206,7 @@ def search(
             if not changes_scores:
                 results[BEST_TOTALS] -= lost
         if changes_scores:
-            candidates = _chosen(results[LOGITS][:, -1], pairs, totals, beams, processors, noise)
+            candidates = _chosen(results[LOGITS][:, -1], pairs, totals, beams, processors, random_generator)
         else:
             candidates = _merged(results[BEST_TOTALS], results[BEST_TOKENS], beams)
         for rule in rules:
@@ -336,7 +339,7 @@ def _chosen(
     totals: np.ndarray,
     beams: Beams | Texts,
     processors: Sequence[Process],
-    noise: "np.random.Generator | None",
+    random_generator: "np.random.Generator | None",
 ) -> Candidates:
     """The best or sampled continuations of each document, by scores that processors change.
 
@@ -350,7 +353,7 @@ def _chosen(
     for process in processors:
         scores = process(beams.ids, scores)
     scores = (scores + totals).reshape(len(beams.is_done), -1)
-    best_totals, indices = highest(scores, beams.candidates, noise)
+    best_totals, indices = highest(scores, beams.candidates, random_generator)
     parents, tokens = np.divmod(indices, logits.shape[1])
     return best_totals, parents, tokens
 
@@ -410,16 +413,18 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
     return scores - np.log(np.exp(scores).sum(-1, keepdims=True))
 
 
-def highest(scores: np.ndarray, number: int, noise: "np.random.Generator | None") -> tuple[np.ndarray, np.ndarray]:
+def highest(
+    scores: np.ndarray, number: int, random_generator: "np.random.Generator | None"
+) -> tuple[np.ndarray, np.ndarray]:
     """The highest of scores (B, M) and their indices, (B, number), in descending order.
 
     Args:
-        noise: if given, draws scores instead, without replacement and with the probabilities of a softmax.
+        random_generator: if given, draws scores instead, without replacement and with the probabilities of a softmax.
     """
     keys = scores
-    if noise is not None:
+    if random_generator is not None:
         # the highest sums with Gumbel noise are such a sample (Kool et al. 2019)
-        keys = scores + noise.gumbel(size=scores.shape).astype(scores.dtype)
+        keys = scores + random_generator.gumbel(size=scores.shape).astype(scores.dtype)
     indices = np.argpartition(-keys, number - 1, axis=1)[:, :number]
     chosen = np.take_along_axis(scores, indices, 1)
     order = np.argsort(-chosen, axis=1, kind="stable")

@@ -34,7 +34,7 @@ from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find, read_json, recorded_positions, weights_file
 from hf_summ.runtimes.long_documents import Note, Record, in_chunks
 from hf_summ.runtimes.onnx_search import (
-    POSITIONS,
+    ENCODER_BATCH_TOKENS,
     READ,
     RECURRENT,
     WRITE,
@@ -161,18 +161,20 @@ class OnnxSummarizer(DocumentSummarizer):
         self.search_settings()
         threads = threads or threads_for(1, only_idle=True) or omp_threads() or 1
         weights = weights_file(graphs)
-        self._read = Graph(graphs / READ, threads, weights)
-        self._step = Graph(graphs / WRITE, threads, weights)
-        # the graphs of recurrent models read all documents at once
-        self._positions = sys.maxsize if model_type in RECURRENT else POSITIONS
+        self._encoder = Graph(graphs / READ, threads, weights)
+        # computes one step, in which each summary gets a token
+        self._decoder = Graph(graphs / WRITE, threads, weights)
+        # recurrent encoders read all documents of a batch at once
+        self._encoder_batch_tokens = sys.maxsize if model_type in RECURRENT else ENCODER_BATCH_TOKENS
 
     @cached_property
-    def _noise(self) -> "np.random.Generator":
+    def _random_generator(self) -> "np.random.Generator":
         # created late, as importing numpy.random takes time
         return np.random.default_rng(self._seed)
 
     def set_seed(self, seed: int) -> None:
-        self._noise = np.random.default_rng(seed)
+        # takes the place of the cached generator
+        self._random_generator = np.random.default_rng(seed)
 
     def search_settings(self, **settings: object) -> Settings:
         """The settings of a call's search: the call's, the constructor's, the checkpoint's, then the pipeline's.
@@ -257,11 +259,11 @@ class OnnxSummarizer(DocumentSummarizer):
         pointers = inputs["input_ids"].shape[1] if has_pointers else 0
         config = _search_config(settings)
         rules = self._rules(config, pointers)
-        source = {**inputs, **encode(self._read, inputs, self._positions)}
+        source = {**inputs, **encode(self._encoder, inputs, self._encoder_batch_tokens)}
         candidates = [example.note["candidates"] for example in examples if "candidates" in example.note]
         if candidates:
             first = _first_token(config)
-            chosen = choose_sentences(self._step, source, candidates, first, config.length_penalty)
+            chosen = choose_sentences(self._decoder, source, candidates, first, config.length_penalty)
             return pad_rows(chosen, config.pad_token_id)[:, None]
         sequences = self._searched(source, config, rules)
         if pointers:
@@ -285,10 +287,12 @@ class OnnxSummarizer(DocumentSummarizer):
             texts = Beams(start, config, end_ids, config.pad_token_id)
         else:
             texts = Texts(start, config, end_ids, config.pad_token_id)
-        noise = self._noise if config.do_sample else None
+        random_generator = self._random_generator if config.do_sample else None
         score_processors = list(processors(config, end_ids))
         try:
-            best = search(self._step, source, texts, rules, config.coverage_penalty or 0.0, score_processors, noise)
+            best = search(
+                self._decoder, source, texts, rules, config.coverage_penalty or 0.0, score_processors, random_generator
+            )
         except OverflowError as error:
             penalty = config.length_penalty
             raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
@@ -335,7 +339,7 @@ class OnnxSummarizer(DocumentSummarizer):
         if not (sequences[:, 1:] == unknown).any():
             return sequences
         special_ids = [token_id for token_id in self.tokenizer.all_special_ids if token_id != unknown]
-        attention = attentions(self._step, source, sequences)
+        attention = attentions(self._decoder, source, sequences)
         source_ids = source["input_ids"]
         # words of the source beyond the vocabulary are unknown words too
         source_ids = np.where(source_ids < self.model.config.vocab_size, source_ids, unknown)
