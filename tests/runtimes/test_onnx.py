@@ -20,7 +20,7 @@ from hf_summ.cli import main
 from hf_summ.models.generation_rules import Beams
 from hf_summ.models.layers_transformer import SelfAttention
 from hf_summ.runtimes import folders, onnx_graphs, onnx_model
-from hf_summ.runtimes.folders import RUNTIME_FILE, export, find, weights_file
+from hf_summ.runtimes.folders import RUNTIME_FILE, export, find_exported, weights_file
 from hf_summ.runtimes.onnx_graphs import write_graphs
 from hf_summ.runtimes.onnx_quantization import quantize
 from hf_summ.runtimes.onnx_search import LAST, READ, SOURCE, WRITE, Graph, encode, search
@@ -201,7 +201,7 @@ def test_other_weights_are_refused(checkpoint, tmp_path):
 def test_a_folder_of_another_version_is_refused(record, tmp_path):
     (tmp_path / RUNTIME_FILE).write_text(record, encoding="utf-8")
     with pytest.raises(ValueError, match="was written by another version of hf_summ: export it again"):
-        find(str(tmp_path))
+        find_exported(str(tmp_path))
 
 
 def test_what_graphs_cannot_do_is_refused(checkpoint):

@@ -12,7 +12,7 @@ from hf_summ import bundled_model
 from hf_summ.cli import main
 from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.runtimes import OnnxSummarizer
-from hf_summ.runtimes.folders import find
+from hf_summ.runtimes.folders import find_exported
 from hf_summ.runtimes.settings import UnsupportedSetting
 from tests.conftest import run_python, save
 from tests.data.files import change_json
@@ -193,7 +193,7 @@ def test_graphs_of_a_repository_are_those_of_the_revision(two_revisions, tmp_pat
     graphs = pipeline("summarization", model="org/x", revision="v1", runtime="onnx")
     assert graphs(DOCUMENTS[0]) == expected
     shutil.copytree(folder, folder / "inner")
-    assert find("org/x", subfolder="inner", revision="v1") == folder / "inner" / "onnx"
+    assert find_exported("org/x", subfolder="inner", revision="v1") == folder / "inner" / "onnx"
     (tmp_path / "document.txt").write_text(DOCUMENTS[0], encoding="utf-8")
     command = ["summarize", str(tmp_path / "document.txt"), "--model=org/x", "--runtime=onnx", "--revision=v1"]
     assert main(command) == 0

@@ -171,10 +171,10 @@ import json, sys
 from huggingface_hub import HfApi
 from transformers import pipeline
 import hf_summ
-from hf_summ.runtimes.folders import find
+from hf_summ.runtimes.folders import find_exported
 HfApi().create_repo("org/graphs")
 HfApi().upload_folder(repo_id="org/graphs", folder_path=sys.argv[1])
-assert (find("org/graphs") / "write.onnx").is_file()
+assert (find_exported("org/graphs") / "write.onnx").is_file()
 print("RESULT", json.dumps(pipeline("summarization", model="org/graphs")(sys.argv[2], num_beams=2, max_new_tokens=9)))
 """
 

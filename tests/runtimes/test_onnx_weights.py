@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from hf_summ.pretrained import FOLDER
 from hf_summ.runtimes import OnnxSummarizer, onnx_weights
-from hf_summ.runtimes.folders import find
+from hf_summ.runtimes.folders import find_exported
 from hf_summ.runtimes.onnx_search import Graph
 from hf_summ.runtimes.onnx_weights import share_constants
 from tests.conftest import SENTENCES
@@ -90,7 +90,7 @@ def test_graphs_of_a_bundled_model_need_its_weights(tmp_path):
     weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     for folder in (model, model / "onnx"):
         with pytest.raises(ValueError, match="was exported from other weights than those of "):
-            find(str(folder))
+            find_exported(str(folder))
     weights.unlink()
     for folder in (model, model / "onnx"):
         with pytest.raises(FileNotFoundError, match=r"onnx read weights from .*model\.safetensors, which is missing"):
@@ -100,9 +100,9 @@ def test_graphs_of_a_bundled_model_need_its_weights(tmp_path):
 SUMMARIZE = """
 import json, sys
 from hf_summ.runtimes import OnnxSummarizer
-from hf_summ.runtimes.folders import find
+from hf_summ.runtimes.folders import find_exported
 for name in ("org/title", "org/tldr"):
-    has_weights = (find(name).parent / "model.safetensors").is_file()
+    has_weights = (find_exported(name).parent / "model.safetensors").is_file()
     print("RESULT", json.dumps([has_weights, OnnxSummarizer(name)(sys.argv[1])]))
 """
 

@@ -17,7 +17,7 @@ from hf_summ.common.messages import one_line, print_note
 from hf_summ.data.columns import DOCUMENT_COLUMNS, PREDICTION_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.models.checks import Range, check_supported
 from hf_summ.pretrained import DEFAULT_MODEL, PYTORCH, choose_runtime, load_graphs, load_pipeline, purpose
-from hf_summ.runtimes.folders import ONNX, find, model_identity
+from hf_summ.runtimes.folders import ONNX, find_exported, model_identity
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -387,7 +387,7 @@ def checkpoint_identity(arguments: argparse.Namespace) -> dict[str, object]:
     with loading(arguments.model):
         checkpoint = arguments.model
         if arguments.runtime == ONNX:
-            checkpoint = str(find(checkpoint, revision=arguments.revision))
+            checkpoint = str(find_exported(checkpoint, revision=arguments.revision))
         return model_identity(checkpoint, arguments.revision)
 
 

@@ -1,4 +1,7 @@
-"""Writing and loading folders that contain the ONNX graphs of a model instead of its weights."""
+"""Folders with the ONNX graphs of a model: export, find and load them.
+
+It also identifies checkpoints and adapters, and replaces the error for an adapter whose base is missing.
+"""
 
 import json
 from collections.abc import Generator
@@ -105,18 +108,18 @@ def export(
         "runtime": ONNX,
         "layout": _LAYOUT,
         "int8": int8,
-        "weights": _weights(folder),
+        "weights": _weights_fingerprint(folder),
         # the configuration has the size of a table, but RoBERTa's positions do not use the table's first rows
         "positions": {"encoder": source_positions(model), "decoder": target_positions(model)},
     }
     from hf_summ.runtimes.onnx_graphs import write_graphs
 
-    weights = None
+    shared_weights_file = None
     if output.resolve().parent == folder.resolve() and list(folder.glob("*.safetensors")) == [folder / _WEIGHTS_FILE]:
-        weights = folder / _WEIGHTS_FILE
+        shared_weights_file = folder / _WEIGHTS_FILE
     with moved_into_place(output) as temporary:
         temporary.mkdir()
-        if write_graphs(model, temporary, int8, weights):
+        if write_graphs(model, temporary, int8, shared_weights_file):
             record[_SHARES_WEIGHTS] = True
         for settings in (model.config, model.generation_config, processor):
             settings.save_pretrained(temporary)
@@ -127,13 +130,13 @@ def load(name: str, **hub_settings: Any) -> "PreTrainedModel":
     """Load the model of an exported folder.
 
     Args:
-        name, hub_settings: as for `find`.
+        name, hub_settings: as for `find_exported`.
 
     Raises:
-        ValueError: as `find`.
+        ValueError: as `find_exported`.
         ImportError: the extra is not installed.
     """
-    exported = find(name, **hub_settings)
+    exported = find_exported(name, **hub_settings)
     check_libraries("onnxruntime")
     from hf_summ.runtimes.onnx_model import load_graphs
 
@@ -167,7 +170,7 @@ def load_exported(name: str | Path, **hub_settings: Any) -> "PreTrainedModel | N
     return load(str(Path(file).parent))
 
 
-def find(name: str, subfolder: str = "", **hub_settings: Any) -> Path:
+def find_exported(name: str, subfolder: str = "", **hub_settings: Any) -> Path:
     """The exported folder of this name, or the exported folder in the checkpoint of this name.
 
     Args:
@@ -196,8 +199,8 @@ def find(name: str, subfolder: str = "", **hub_settings: Any) -> Path:
     if weights_file(exported) is not None:
         weights_folder = exported.parent
     # a folder of complete graphs has no weights to compare
-    weights = _weights(weights_folder)
-    if weights and weights != record["weights"]:
+    fingerprint = _weights_fingerprint(weights_folder)
+    if fingerprint and fingerprint != record["weights"]:
         raise ValueError(f"{exported} was exported from other weights than those of {name}: export it again")
     return exported
 
@@ -206,7 +209,7 @@ def weights_file(exported: Path) -> Path | None:
     """The file of weights that graphs read; None if they contain all of their constants.
 
     Args:
-        exported: a folder that `find` returns.
+        exported: a folder that `find_exported` returns.
 
     Raises:
         FileNotFoundError: the file is missing.
@@ -244,7 +247,7 @@ def recorded_positions(exported: Path) -> dict[str, int | None] | None:
     """The numbers of positions of `encoder` and `decoder`; None for graphs of versions that did not record them.
 
     Args:
-        exported: a folder that `find` returns.
+        exported: a folder that `find_exported` returns.
 
     Returns:
         The number of each side, which is None if positions are unlimited.
@@ -256,7 +259,7 @@ def _downloaded(name: str, subfolder: str, **hub_settings: Any) -> Path:
     """Download the graphs of a repository, and its weights only if graphs read them.
 
     Args:
-        name, subfolder, hub_settings: as for `find`.
+        name, subfolder, hub_settings: as for `find_exported`.
 
     Returns:
         The folder of the repository's files; if the repository is not found or not within reach, the name as a path.
@@ -270,8 +273,8 @@ def _downloaded(name: str, subfolder: str, **hub_settings: Any) -> Path:
         if exported is not None and _shares_weights(exported):
             # the folder's name is the commit, so that both downloads are of the same one
             hub_settings["revision"] = folder.name
-            weights = (Path(subfolder) / _WEIGHTS_FILE).as_posix()
-            snapshot_download(name, allow_patterns=[weights], **hub_settings)
+            weights_name = (Path(subfolder) / _WEIGHTS_FILE).as_posix()
+            snapshot_download(name, allow_patterns=[weights_name], **hub_settings)
     except (OSError, ValueError):
         return Path(name)
     return folder
@@ -296,7 +299,7 @@ def _problem(model: "PreTrainedModel") -> str | None:
     return None
 
 
-def _weights(folder: Path) -> str:
+def _weights_fingerprint(folder: Path) -> str:
     """A fingerprint of the weights in a folder; empty if there are none."""
     hashes = [content_hash(file) for file in sorted(folder.glob("*.safetensors"))]
     return "-".join(hashes)

@@ -31,7 +31,7 @@ from hf_summ.runtimes.any_model import target_positions
 from hf_summ.runtimes.documents import DocumentSummarizer, Example, Settings, generated
 from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
-from hf_summ.runtimes.folders import find, read_json, recorded_positions, weights_file
+from hf_summ.runtimes.folders import find_exported, read_json, recorded_positions, weights_file
 from hf_summ.runtimes.long_documents import Note, Record, in_chunks
 from hf_summ.runtimes.onnx_search import (
     ENCODER_BATCH_TOKENS,
@@ -131,7 +131,7 @@ class OnnxSummarizer(DocumentSummarizer):
         seed: int | None = None,
         **settings: object,
     ):
-        graphs = find(str(folder), revision=revision)
+        graphs = find_exported(str(folder), revision=revision)
         # a checkpoint's folder may contain a folder with nothing but the graphs
         settings_folder = graphs if (graphs / "config.json").is_file() else graphs.parent
         config = {"task_specific_params": None, "prefix": None, **read_json(settings_folder / "config.json")}
