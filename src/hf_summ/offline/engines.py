@@ -44,11 +44,11 @@ def in_this_process(work: Work, plan: Plan, done: set[int], progress: Progress) 
         work: how to summarize.
         plan: all shards.
         done: the numbers of the finished shards.
-        progress: called with the number of finished rows.
+        progress: called with the number of rows that were finished since the last call.
     """
-    summarize = ShardSummarizer(work, plan.text_column)
+    summarizer = ShardSummarizer(work, plan.text_column)
     for number in _remaining(plan, done):
-        summaries = summarize(plan.shard(number), progress)
+        summaries = summarizer.summarize(plan.shard(number), progress)
         plan.write(number, summaries)
         yield count_summaries(summaries)
 
@@ -63,7 +63,7 @@ def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, pro
         work: how to summarize.
         plan: all shards.
         done: the numbers of the finished shards.
-        progress: called with the number of finished rows, a shard at a time.
+        progress: called for each shard with the number of its rows.
         processes: the number of processes.
 
     Raises:
@@ -107,7 +107,7 @@ def _outcomes(pool: ProcessPoolExecutor, processes: int, remaining: deque[int]) 
         # One shard more than there are processes is given to the pool, so that a process that finishes a shard finds
         # the next one at once.
         while remaining and len(begun) <= processes:
-            begun.add(pool.submit(_summarize, remaining.popleft()))
+            begun.add(pool.submit(_summarize_in_pool, remaining.popleft()))
         finished, begun = wait(begun, return_when=FIRST_COMPLETED)
         for future in finished:
             yield future.result()
@@ -123,7 +123,7 @@ class _Process:
     summarizer: ShardSummarizer | None = None
 
 
-# `_start` sets this variable in each process of the pool, and `_summarize` uses it for all shards of the process.
+# `_start` sets this variable in each process of the pool, and `_summarize_in_pool` uses it for all shards there.
 _process: _Process
 
 
@@ -174,7 +174,7 @@ def _end_with(read_end: "Connection[bytes, bytes]") -> None:
     os._exit(1)
 
 
-def _summarize(number: int) -> Outcome:
+def _summarize_in_pool(number: int) -> Outcome:
     """Summarize and write a shard in a process of the pool, and return its counts.
 
     Raises:
@@ -184,7 +184,7 @@ def _summarize(number: int) -> Outcome:
     try:
         if _process.summarizer is None:
             _process.summarizer = ShardSummarizer(_process.work, plan.text_column, _process.device)
-        summaries = _process.summarizer(plan.shard(number), lambda rows: None)
+        summaries = _process.summarizer.summarize(plan.shard(number), lambda rows: None)
         plan.write(number, summaries)
     except Exception as error:
         # An error of another type may need arguments that are not sent to the parent with it.
@@ -205,7 +205,7 @@ def on_ray(
         work: how to summarize.
         plan: all shards.
         done: the numbers of the finished shards.
-        progress: called with the number of finished rows.
+        progress: called for each shard with the number of its rows.
         tasks: the number of tasks at a time; None for the number of GPUs or, without GPUs, of CPUs.
         address: the address of the cluster. None stands for the cluster to which this process is connected, or else for
             a local cluster, which ends with this process.
@@ -268,7 +268,7 @@ def _summarize_on_ray(run: str, work: Work, text_column: str, shard: Shard) -> l
     if run not in _ray_summarizers:
         _ray_summarizers.clear()
         _ray_summarizers[run] = ShardSummarizer(work, text_column)
-    return _ray_summarizers[run](shard, lambda rows: None)
+    return _ray_summarizers[run].summarize(shard, lambda rows: None)
 
 
 @contextmanager

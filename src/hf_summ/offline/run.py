@@ -174,7 +174,7 @@ def run_plan(
             raise ValueError(f"--output {folder}: has files, but no {RECORD}: name a new or empty folder")
     with _locked(folder):
         _start_or_continue(plan, settings)
-        outcome = _summarize(plan, engine, announce)
+        outcome = _summarize_remaining(plan, engine, announce)
         if plan.file is not None:
             plan.join(plan.file)
         return outcome
@@ -211,9 +211,8 @@ def _start_or_continue(plan: Plan, settings: Mapping[str, object]) -> None:
         # A setting that is recorded but no longer set counts as None, and so differs too.
         all_settings = dict.fromkeys(recorded_settings) | run_settings
         differences = changed(recorded_settings, all_settings)
-    has_shards = any(folder.glob("shard-*"))
     # A run that ended before its first shard, for example because of a wrong setting, restricts no other run.
-    if differences and has_shards:
+    if differences and plan.has_shards():
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
     if not recorded_settings or differences:
         write_record(folder / RECORD, {"summaries": run_settings, "versions": _versions()})
@@ -263,7 +262,7 @@ def _locked(folder: Path) -> AcquireReturnProxy:
         raise ValueError(f"--output {folder}: another command writes there: wait for its end, or end it") from None
 
 
-def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> Outcome:
+def _summarize_remaining(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> Outcome:
     """Summarize the shards that are not finished, with a progress bar.
 
     The counts are as for `run_plan`.

@@ -27,7 +27,7 @@ from hf_summ.runtimes.documents import EXTRA_INPUTS
 if TYPE_CHECKING:
     from datasets.features.features import FeatureType
 
-_NAME = "shard-"
+_FILE_PREFIX = "shard-"
 # The formats of a folder's files, each with the end of their names.
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
 # The extension of a file, such as .xlsx; .v2 is the end of a folder's name.
@@ -190,6 +190,7 @@ class Plan:
         There are such columns if the input is the output of an earlier run, and the user chose no columns to keep.
         """
         names = self.rows.column_names
+        # The column `note` may be missing, as earlier versions did not write it.
         is_output = {"source_tokens", "cut_tokens", "error"}.issubset(names)
         if not is_output or self.columns is not None:
             return []
@@ -237,6 +238,10 @@ class Plan:
                 extra_inputs[name] = row[name]
         return RowExample(text, extra_inputs)
 
+    def has_shards(self) -> bool:
+        """Whether the folder has files that are named like shards, in any format."""
+        return any(self.folder.glob(f"{_FILE_PREFIX}*"))
+
     def done(self) -> set[int]:
         """The numbers of the shards that are already in the folder, which need not be written again.
 
@@ -245,7 +250,7 @@ class Plan:
                 lacks rows.
         """
         numbers = set()
-        for path in sorted(self.folder.glob(f"{_NAME}*{FORMATS[self.format]}")):
+        for path in sorted(self.folder.glob(f"{_FILE_PREFIX}*{FORMATS[self.format]}")):
             number = self._number_of(path)
             if number is None:
                 raise ValueError(f"{path} is not a shard of these summaries: remove it, or name another folder")
@@ -302,7 +307,7 @@ class Plan:
 
     def _number_of(self, path: Path) -> int | None:
         """The number of the shard with this path; None if no shard of the plan has it."""
-        digits = path.name.removeprefix(_NAME).partition(".")[0]
+        digits = path.name.removeprefix(_FILE_PREFIX).partition(".")[0]
         if not digits.isdecimal():
             return None
         number = int(digits)
@@ -312,7 +317,7 @@ class Plan:
 
     def _path(self, number: int) -> Path:
         """The path of a shard's file."""
-        return self.folder / f"{_NAME}{number:08d}{FORMATS[self.format]}"
+        return self.folder / f"{_FILE_PREFIX}{number:08d}{FORMATS[self.format]}"
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.messages import no_warnings, one_line
 from hf_summ.models.text_processing_highlight_transformer import read_phrases
 from hf_summ.offline.shards import RowExample, Shard, Summary
 from hf_summ.runtimes.documents import EXTRA_INPUTS
+from hf_summ.runtimes.long_documents import Details
 
 if TYPE_CHECKING:
     from hf_summ.runtimes.documents import DocumentSummarizer
 
-# A function that is called with the number of rows summarized since the last call.
+# A function that is called with the number of rows that were finished since the last call.
 Progress = Callable[[int], object]
 # The seeds of shards are computed from the run's seed times this number. A large odd number keeps the seeds of
 # different runs and shards apart. It has 32 bits, as torch reads no more bits of a seed on a CPU.
@@ -38,22 +39,6 @@ class Work:
     phrases: dict[str, float] | None = None
     seed: int = 0
     uses_torch: bool = True
-
-
-class _Details(TypedDict):
-    """What the pipeline read of a document, in tokens, and why its summary ends (`stop` or `length`)."""
-
-    source_tokens: int
-    read_tokens: int
-    cut_tokens: int
-    finish_reason: str
-
-
-class _Record(TypedDict):
-    """The pipeline's result for a document."""
-
-    summary_text: str
-    details: _Details
 
 
 @dataclass
@@ -136,11 +121,15 @@ class ShardSummarizer:
             if input_name in input_names:
                 self._extra_columns.append(column)
 
-    def __call__(self, shard: Shard, progress: Progress) -> list[Summary]:
+    def summarize(self, shard: Shard, progress: Progress) -> list[Summary]:
         """The summaries of a shard's rows, in the order of the rows.
 
         Documents are batched by length. If the model cannot summarize a row, `error` has the reason, and the other rows
         of the batch are summarized one by one.
+
+        Args:
+            shard: the shard.
+            progress: called first with the number of blank rows, then for each other row.
 
         Raises:
             ValueError: the shard has several rows, and the model refuses all of them. The cause is then probably a
@@ -158,7 +147,7 @@ class ShardSummarizer:
         # The longest documents come first: if memory is too small, the error comes early.
         order = sorted(examples, key=lambda index: _length(examples[index].text), reverse=True)
         with no_warnings(self._summarizer.read):
-            results = self._summarize([examples[index] for index in order])
+            results = self._summaries([examples[index] for index in order])
             for index, summary in zip(order, results, strict=True):
                 summaries[index] = summary
                 progress(1)
@@ -170,7 +159,7 @@ class ShardSummarizer:
             raise ValueError(f"none of {len(errors):,} rows can be summarized: {errors[0]}")
         return summaries
 
-    def _summarize(self, examples: list[RowExample]) -> Iterator[Summary]:
+    def _summaries(self, examples: list[RowExample]) -> Iterator[Summary]:
         """Summarize examples in batches, in their order.
 
         The examples of a batch that fails are summarized one by one, and the examples behind them in batches again. If
@@ -179,47 +168,49 @@ class ShardSummarizer:
         done = 0
         while done < len(examples):
             try:
-                for summary in self._call(examples[done:], self._work.batch_size):
+                for summary in self._run_pipeline(examples[done:], self._work.batch_size):
                     done += 1
                     yield summary
             except Exception:
                 # The call may have yielded several batches before the batch that fails.
                 for example in examples[done : done + self._work.batch_size]:
                     done += 1
-                    yield self._summarize_alone(example)
+                    yield self._summary_or_error(example)
 
-    def _summarize_alone(self, example: RowExample) -> Summary:
-        """The summary of an example; if the model refuses it, the reason."""
+    def _summary_or_error(self, example: RowExample) -> Summary:
+        """The summary of an example; if the model refuses it, a `Summary` with the reason."""
         try:
-            return next(self._call([example], 1))
+            return next(self._run_pipeline([example], 1))
         except Exception as error:
             return Summary(None, error=reason_of(error))
 
-    def _call(self, examples: list[RowExample], batch_size: int) -> Iterator[Summary]:
+    def _run_pipeline(self, examples: list[RowExample], batch_size: int) -> Iterator[Summary]:
         """Yield the pipeline's summary of each example, in order.
 
-        The pipeline decodes a batch when the first summary of the batch is asked for.
+        The pipeline decodes a batch when its first summary is asked for.
         """
         texts = _LazyTexts([example.text for example in examples])
-        results = self._summarizer(texts, batch_size=batch_size, **self._columns(examples), **self._settings)
+        extra_inputs = self._extra_inputs(examples)
+        results = self._summarizer(texts, batch_size=batch_size, **extra_inputs, **self._settings)
         for example, records in zip(examples, results, strict=True):
-            record = records[0]
-            details = record["details"]
+            # `num_return_sequences` is 1, so each document has one record.
+            summary_text = records[0]["summary_text"]
+            details = records[0]["details"]
             yield Summary(
-                record["summary_text"],
+                summary_text,
                 details["source_tokens"],
                 details["cut_tokens"],
-                note=_note(example, record),
+                note=_note(example, summary_text, details),
                 is_unfinished=details["finish_reason"] == "length",
                 is_full=details["read_tokens"] == self._summarizer.source_limit,
             )
 
-    def _columns(self, examples: Sequence[RowExample]) -> dict[str, Any]:
-        """Column -> the value of each example, for the columns that the model reads beside the documents.
+    def _extra_inputs(self, examples: Sequence[RowExample]) -> dict[str, Any]:
+        """For each column that the model reads beside the documents, the values of the examples.
 
         A column in which no example has a value is left out. `Work.phrases` replaces the key phrases of the rows.
         """
-        columns: dict[str, Any] = {}
+        extra_inputs: dict[str, Any] = {}
         for name in self._extra_columns:
             values = []
             has_values = False
@@ -231,8 +222,8 @@ class ShardSummarizer:
                     has_values = True
                 values.append(value)
             if has_values:
-                columns[name] = values
-        return columns
+                extra_inputs[name] = values
+        return extra_inputs
 
 
 class _LazyTexts:
@@ -259,10 +250,14 @@ def _length(text: str | list[str]) -> int:
     return sum(len(document) for document in text)
 
 
-def _note(example: RowExample, record: _Record) -> str:
-    """What a reader should look at in a row: a summary of part of the document, or one that looks wrong."""
-    summary = record["summary_text"]
-    details = record["details"]
+def _note(example: RowExample, summary: str, details: Details) -> str:
+    """What a reader should look at in a row: a summary of part of the document, or one that looks wrong.
+
+    Args:
+        example: what the model read of the row.
+        summary: the text of the summary.
+        details: the pipeline's `details` of the summary.
+    """
     notes = []
     if details["cut_tokens"]:
         notes.append(f"the model read {details['read_tokens'] / details['source_tokens']:.0%} of the document")
