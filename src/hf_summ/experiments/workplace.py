@@ -58,7 +58,7 @@ class Workplace:
         The seed is not one of them, as other seeds repeat the same experiment.
         """
         harmless = flags_of("reporting") | {"seed", "trust_remote_code"}
-        changing = flags_of("data", "model", "training", "decoding") - harmless
+        changing = flags_of("data", "model", "updates", "decoding") - harmless
         return sorted(changing.intersection(self.extra))
 
     def data_name(self, dataset: str) -> str:

@@ -51,6 +51,14 @@ def test_file_in_half_precision_is_computed_in_float32(run_folder, tmp_path):
     assert torch.equal(model.lm_head.weight.data, saved["model.shared.weight"].float())
 
 
+def test_an_adapter_is_not_converted_to_8_bits(tmp_path):
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    save_file({"w": torch.ones(1)}, folder / "adapter_model.safetensors")
+    with pytest.raises(ValueError, match=r"adapter is an adapter, whose weights cannot have 8 bits"):
+        average_checkpoints(folder, tmp_path / "mean", dtype=torch.int8)
+
+
 def test_one_model_is_converted(run_folder, tmp_path):
     model = run_folder / "checkpoint-10"
     assert average_checkpoints(model, tmp_path / "mean", dtype=torch.bfloat16) == [str(model)]

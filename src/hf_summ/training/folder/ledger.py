@@ -24,10 +24,14 @@ _SPLITS = {"eval": "validation", "predict": "test"}
 _OF_STEPS = {"do_eval", "do_predict", "license"}
 # the entry of `updates` with a hash of the weights with which training begins
 STARTING_WEIGHTS = "content of the starting weights"
+# the entry of `updates` with hashes of the training data
+TRAINING_DATA = "content of the training data"
+# the entry of `updates` with the versions of spaCy and its pipeline, if it tags words
+TAGGER = "tagger of words"
 # the entry of `updates` with hashes of the validation data, if scores on it choose the weights
 VALIDATION = "content of the validation data"
 # entries of `updates` that earlier versions did not record
-_LATER_ENTRIES = (STARTING_WEIGHTS, VALIDATION, "max_eval_samples")
+_LATER_ENTRIES = (STARTING_WEIGHTS, TAGGER, VALIDATION, "max_eval_samples")
 # keys that the description of a step must have in run.yaml
 _REQUIRED = {"settings", "data", "updates"}
 
@@ -149,6 +153,9 @@ class Ledger:
         for name in _LATER_ENTRIES:
             if name not in earlier_updates:
                 updates.pop(name, None)
+        if not earlier_updates.get(TRAINING_DATA):
+            # they recorded no hash of a stream
+            updates.pop(TRAINING_DATA, None)
         return changed(earlier_updates, updates)
 
     def begin(self, steps: Sequence[str], description: Description) -> None:

@@ -20,10 +20,18 @@ from hf_summ.common.hashes import content_hash, hash_of_values
 from hf_summ.common.records import plain, shown
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, SummarizationTrainingArguments, flags_of
-from hf_summ.training.folder.ledger import STARTING_WEIGHTS, VALIDATION, Description, Ledger, SplitOrigin
+from hf_summ.training.folder.ledger import (
+    STARTING_WEIGHTS,
+    TAGGER,
+    TRAINING_DATA,
+    VALIDATION,
+    Description,
+    Ledger,
+    SplitOrigin,
+)
 from hf_summ.training.model import RunModel
 from hf_summ.training.rows.extraction import Extraction
-from hf_summ.training.rows.preparing import processor_fingerprint
+from hf_summ.training.rows.preparing import processor_fingerprint, tagger_fingerprint
 
 # libraries whose versions a run depends on
 _LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
@@ -141,7 +149,7 @@ def _weight_determinants(
     determinants = {name: settings[name] for name in sorted(counted)}
     determinants["gradient_accumulation_steps × processes"] = training.gradient_accumulation_steps * training.world_size
     determinants.update(_flat(run_model.model.config.to_dict(), "config_overrides "))
-    determinants["content of the training data"] = _content(data.get("train", {}))
+    determinants[TRAINING_DATA] = _content(data.get("train", {}))
     if training.load_best_model_at_end:
         # scores on the validation data choose the weights, and may end the run early
         determinants[VALIDATION] = _content(data.get("validation", {}))
@@ -152,6 +160,9 @@ def _weight_determinants(
     determinants["max_source_length"] = run_model.lengths.source
     determinants["max_target_length"] = run_model.lengths.target
     determinants["processor"] = processor_fingerprint(run_model.processor)[:16]
+    tagger = tagger_fingerprint(run_model.processor)
+    if tagger is not None:
+        determinants[TAGGER] = tagger
     return determinants
 
 

@@ -207,6 +207,7 @@ def prepare(
     source_length, target_length = lengths
     dependencies = [
         processor_fingerprint(processor),
+        tagger_fingerprint(processor),
         source_length,
         target_length,
         data.source_prefix,
@@ -395,7 +396,7 @@ def code_files(processor: Processor) -> set[str]:
 
 
 def processor_fingerprint(processor: Processor) -> str:
-    """A hash of a processor's settings and vocabulary, and of the spaCy pipeline that tags its words, if any."""
+    """A hash of a processor's settings and vocabulary."""
     tokenizer = getattr(processor, "tokenizer", processor)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
@@ -414,22 +415,21 @@ def processor_fingerprint(processor: Processor) -> str:
         processor_settings = processor.to_dict()
         processor_settings.pop("tokenizer", None)
         settings.update(processor_settings)
-    dependencies = [vocabulary, settings]
-    tagger = getattr(processor, "tagger", None)
-    if isinstance(tagger, str) and getattr(processor, "tags", "none") != "none":
-        dependencies.append(_pipeline_fingerprint(tagger))
-    return hash_of_values(dependencies)
+    return hash_of_values([vocabulary, settings])
 
 
-def _pipeline_fingerprint(tagger: str) -> list[str]:
-    """What determines the tags of a spaCy pipeline: spaCy's version, and the pipeline's version or its files.
+def tagger_fingerprint(processor: Processor) -> str | None:
+    """What determines the word tags of a processor: spaCy's version, and the version or the files of its pipeline.
 
-    Args:
-        tagger: the pipeline's name, or the absolute path of its folder.
+    Returns:
+        The versions or a hash, or None if the processor reads no tags, or was given a pipeline as an object.
 
     Raises:
         ValueError, ImportError: as `pipeline_name`.
     """
+    tagger = getattr(processor, "tagger", None)
+    if not isinstance(tagger, str) or getattr(processor, "tags", "none") == "none":
+        return None
     name = pipeline_name(tagger)
     pipeline = content_hash(name) if os.path.isdir(name) else f"{name} {version(name)}"
-    return [version("spacy"), pipeline]
+    return f"spacy {version('spacy')}, {pipeline}"
