@@ -35,12 +35,13 @@ import hf_summ
 
 SOURCE = Path(hf_summ.__file__).parent
 USED = {
-    Trainer: "_get_grad_norm _internal_call _run_epoch",
+    Trainer: "_get_grad_norm _get_train_sampler _init_training_state _internal_call _run_epoch",
     Seq2SeqTrainer: "_gen_kwargs",
     TrainingArguments: "_n_gpu",
-    PreTrainedConfig: "_attn_implementation _auto_class",
+    PreTrainedConfig: "_attn_implementation _auto_class _upload_modified_files",
     PreTrainedModel: "_can_record_outputs _hf_peft_config_loaded _init_weights _is_hf_initialized _is_stateful "
-    "_no_split_modules _skip_keys_device_placement _supports_sdpa _tied_weights_keys",
+    "_keys_to_ignore_on_save _no_split_modules _skip_keys_device_placement _supports_sdpa _tied_weights_keys "
+    "_upload_modified_files",
     GenerationConfig: "_from_model_config",
     GenerationMixin: "_beam_search _eos_token_tensor _expand_inputs_for_generation _get_logits_processor "
     "_pad_token_tensor _prefill _prepare_decoder_input_ids_for_generation _prepare_generation_config _sample "
