@@ -26,6 +26,10 @@ ACTIONS = {
     "This study solves such problems by applying a rank for large graphs.": (
         "This study applies a rank for large graphs."
     ),
+    "This manuscript closes this gap by proposing a rank for graphs of any size.": (
+        "This manuscript proposes a rank for graphs of any size."
+    ),
+    "We solve this by inferring the ranks of graphs with many edges.": "We infer the ranks of graphs with many edges.",
     "I explore this question, finding that ranks of large graphs differ.": (
         "I find that ranks of large graphs differ."
     ),

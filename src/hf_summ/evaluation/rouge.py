@@ -283,7 +283,7 @@ def subword_splitter(tokenizer: Any, language: str) -> Callable[[str], list[str]
         # Decoders write U+FFFD for a part of a character, or leave the part out.
         is_part_of_character = "\ufffd" in text or (not text and token != "▁")
         if is_part_of_character:
-            # Each byte is written as a letter without case, here of the Yi script, so that the token is read as a word.
+            # Each byte of the token's spelling becomes a letter without case, of the Yi script, to be read as a word.
             return "".join([chr(_FIRST_BYTE_LETTER + byte) for byte in token.encode()])
         # A token of white space must not end the line.
         return " ".join(text.split())

@@ -255,7 +255,7 @@ def aligned_with_any(file: TextFile, aligned_files: Sequence[TextFile]) -> TextF
         if not ids.isdisjoint(aligned_file.ids or []):
             return aligned(file, aligned_file)
         if partner.ids is None and aligned_file.ids is not None:
-            # A note of `aligned` may say that this file has other ids.
+            # Without a common id, rows go by their order. Beside a file with ids, `aligned` says that the ids differ.
             partner = aligned_file
     return aligned(file, partner)
 

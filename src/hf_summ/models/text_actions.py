@@ -46,10 +46,12 @@ _VERBS_OF_USE = (
 
 
 def _gerund(verb: str) -> str:
+    """The gerund of a verb whose last consonant is not doubled, such as "proposing"."""
     return f"{verb.removesuffix('e')}ing"
 
 
 def _third_person(verb: str) -> str:
+    """The form of a verb after "This paper", such as "proposes"."""
     if verb.endswith("y") and not verb.endswith(("ay", "ey", "oy")):
         return f"{verb.removesuffix('y')}ies"
     if verb.endswith("sh"):
@@ -58,11 +60,12 @@ def _third_person(verb: str) -> str:
 
 
 _GERUNDS = {_gerund(verb): verb for verb in _VERBS}
+_GERUNDS["inferring"] = "infer"
 
 _SUBJECT = rf"(?P<subject>We|I|This {PAPER})"
 _ADVERB = r"(?:(?:then|thus|also|further|hence|\w+ly) )?"
-# sentences of a lead, and an action
-_SENTENCES = (
+# sentences that consist of a lead and an action
+_PATTERNS = (
     # "We lift these limitations and propose a rank"
     rf"{_SUBJECT} (?P<lead>[^:;]{{3,200}}?),? and {_ADVERB}(?P<verb>{_FINITE_FORMS})"
     r" (?P<rest>(?:that|how|an?|the|our|two|new|novel|(?-i:[A-Z]))\b.*)",
@@ -79,7 +82,7 @@ _SENTENCES = (
     rf"{_SUBJECT} (?P<lead>[^:;]{{3,160}}?), (?:and )?(?:thereby |thus )?"
     r"(?P<verb>finding|showing|demonstrating|proving|proposing|introducing|establishing|revealing) (?P<rest>.*)",
 )
-_LEADS = tuple(re.compile(f"^{sentence}$") for sentence in _SENTENCES)
+_SENTENCES_WITH_LEAD = [re.compile(f"^{pattern}$") for pattern in _PATTERNS]
 # words of a lead that deny the action, as in "This does not allow us to derive a rank"
 _DENIAL = re.compile(r"\b(?:not|cannot|never|fails?|failed|unable|prevents?|prevented|remains)\b|n['’]t\b")
 # what an action must not have: a pronoun for a word of the lead, or a second part of a list that begins in the lead
@@ -91,20 +94,27 @@ _MIN_WORDS = 8
 
 
 def actions_of(sentence: str) -> Iterator[str]:
-    """What a sentence says the authors do, each as a sentence, if the words before refer to another sentence."""
-    for pattern in _LEADS:
+    """The actions of a sentence's authors, each as a sentence, if the lead before refers to another sentence.
+
+    Args:
+        sentence: a sentence with its capital and its end mark.
+    """
+    for pattern in _SENTENCES_WITH_LEAD:
         match = pattern.match(sentence)
-        if match is None or not _REFERENCE_OF_LEAD.search(match["lead"]) or _DENIAL.search(match["lead"]):
+        if match is None:
             continue
-        subject = match["subject"].replace("us", "We")
-        verb = match["verb"]
+        lead, subject, verb, rest = match["lead"], match["subject"], match["verb"], match["rest"]
+        if not _REFERENCE_OF_LEAD.search(lead) or _DENIAL.search(lead):
+            continue
+        if subject == "us":
+            subject = "We"
+        is_we = subject in ("We", "I")
+        if is_we and verb.endswith("s"):
+            # in "We show that a rank is fair and proves a bound", the rank is the verb's subject
+            continue
         if verb in _GERUNDS:
-            verb = _GERUNDS[verb]
-            if subject not in ("We", "I"):
-                verb = _third_person(verb)
-        # in "We show that a rank is fair and proves a bound", the rank is the verb's subject
-        is_of_another_subject = subject in ("We", "I") and verb.endswith("s")
-        action = f"{subject} {verb} {match['rest']}"
-        has_reference = _REFERENCE.search(action) or _INCOMPLETE.search(match["rest"])
-        if not has_reference and not is_of_another_subject and len(action.split()) >= _MIN_WORDS:
+            verb = _GERUNDS[verb] if is_we else _third_person(_GERUNDS[verb])
+        action = f"{subject} {verb} {rest}"
+        is_complete = not _REFERENCE.search(action) and not _INCOMPLETE.search(rest)
+        if is_complete and len(action.split()) >= _MIN_WORDS:
             yield action

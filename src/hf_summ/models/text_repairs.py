@@ -134,7 +134,8 @@ def repaired_text(text: str) -> str:
 def _with_heading_apart(text: str) -> str:
     """A text with a blank line after a heading in its first line.
 
-    A first line that was broken at the width of the text is no heading: the next word would not have fit into it.
+    A first line is no heading if the next word would not have fit into it. It was then broken at the width of the text,
+    which is that of its longest line.
     """
     heading = _HEADING.match(text)
     if heading is None or len(heading["line"].split()) > _MAX_HEADING or _BROKEN_SENTENCE.match(heading["line"]):
@@ -172,6 +173,7 @@ def with_whole_words(text: str) -> str:
 def sentences_of(text: str) -> list[str]:
     """The sentences of a text, without traces of typesetting: labels, citations, emphasis.
 
+    Checkpoints carry this code, so it does not use `hf_summ.data.split_sentences`, which needs sentencex.
     A paragraph that does not end with an end mark is taken for a heading and left out, unless it is the last paragraph.
     """
     paragraphs = _PARAGRAPHS.split(text)

@@ -435,7 +435,7 @@ class SummarizationTrainer(RowwiseTrainer):
         config.use_cache = self._use_cache
         super().save_model(output_dir, _internal_call)
         config.use_cache = training_use_cache
-        # Beside a whole model, transformers saves its pickled arguments. Beside shards, it does not.
+        # transformers pickles the training arguments beside a whole model, but not beside the shards of FSDP
         has_saved_model = self.args.should_save and (folder / TRAINING_ARGS_NAME).exists()
         if has_saved_model:
             self._complete_saved_folder(folder)
@@ -448,7 +448,7 @@ class SummarizationTrainer(RowwiseTrainer):
         """
         (folder / TRAINING_ARGS_NAME).unlink()
         if is_adapted(self.model):
-            # PEFT saves only the weights
+            # PEFT saves the weights and their configuration, but no settings of the model and of decoding
             save_settings(self.model, folder)
         for weights in folder.glob("*.safetensors"):
             share(weights)

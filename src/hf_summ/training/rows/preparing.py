@@ -422,7 +422,8 @@ def tagger_fingerprint(processor: Processor) -> str | None:
     """What determines the word tags of a processor: spaCy's version, and the version or the files of its pipeline.
 
     Returns:
-        The versions or a hash, or None if the processor reads no tags, or was given a pipeline as an object.
+        spaCy's version with the pipeline's version or hash; None if the processor reads no tags, or was given a
+        pipeline as an object.
 
     Raises:
         ValueError, ImportError: as `pipeline_name`.
@@ -431,5 +432,5 @@ def tagger_fingerprint(processor: Processor) -> str | None:
     if not isinstance(tagger, str) or getattr(processor, "tags", "none") == "none":
         return None
     name = pipeline_name(tagger)
-    pipeline = content_hash(name) if os.path.isdir(name) else f"{name} {version(name)}"
+    pipeline = content_hash(name) if os.path.isabs(name) else f"{name} {version(name)}"
     return f"spacy {version('spacy')}, {pipeline}"
