@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
-from hf_summ.models.text_sentences import features_of, sentence_candidates
+from hf_summ.models.text_candidates import features_of, sentence_candidates
 
 CHOICES = Path(__file__).with_name("sentences.jsonl.gz")
 # the rows that only measure what was learned
@@ -219,7 +219,7 @@ def main() -> None:
     held_out, training = choices[:HELD_OUT], choices[HELD_OUT:]
     print(f"before: {learner.agreement(held_out)}", flush=True)
     learn(learner, training, held_out, arguments.seed)
-    # the package has the weights in `text_sentences.FEATURE_WEIGHTS`, and needs no scale
+    # the package has the weights in `text_candidates.FEATURE_WEIGHTS`, and needs no scale
     print(f"weights of features: {learner.weights.tolist()}, scale: {learner.log_scale.exp().item():.2f}")
     # in 16 bits, as the bundled model
     learner.model.half().save_pretrained(arguments.output)

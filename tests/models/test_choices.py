@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from hf_summ.models.text_sentences import sentence_candidates
+from hf_summ.models.text_candidates import sentence_candidates
 from tests.conftest import ROOT, SENTENCES, save
 from tests.models.architectures import DRGD, build_with_processor
 

@@ -11,7 +11,7 @@ from hf_summ.data import fit_vocabulary
 from hf_summ.inspection import explain
 from hf_summ.models import pipeline_summarization
 from hf_summ.models.generation_sentences import Candidate, candidates_of, chosen_text, likeliest, text_of
-from hf_summ.models.text_sentences import sentence_candidates
+from hf_summ.models.text_candidates import sentence_candidates
 from tests.conftest import SENTENCES, run_python, save
 from tests.models.architectures import ARCHITECTURES, DRGD, GDLF, POINTER_GENERATOR, build_with_processor
 

@@ -100,7 +100,7 @@ def test_code_of_a_checkpoint_is_small(architecture, tiny_tokenizer, tmp_path):
     assert len(files) <= 18
     assert sum(files.values()) <= 300_000
     # what only some checkpoints need
-    some = {"quantization_int8.py", "text_case.py", "generation_sentences.py", "text_sentences.py"}
+    some = {"quantization_int8.py", "text_case.py", "generation_sentences.py", "text_candidates.py"}
     assert not files.keys() & {*some, "layers_language_model.py"}
 
 
@@ -156,7 +156,7 @@ def test_whole_sentences_are_published_with_their_code(tiny_tokenizer, tmp_path,
     model.save_pretrained(tmp_path / "model", push_to_hub=True, repo_id="org/saved")
     model.push_to_hub("org/pushed")
     assert uploads["org/saved"] == uploads["org/pushed"]
-    assert {"generation_sentences.py", "text_sentences.py", "text_repairs.py"} < uploads["org/saved"].keys()
+    assert {"generation_sentences.py", "text_candidates.py", "text_repairs.py"} < uploads["org/saved"].keys()
     assert b"from .generation_sentences import" in uploads["org/saved"]["modeling_gdlf.py"]
 
 

@@ -42,7 +42,7 @@ def test_saved_code_is_complete(tiny_tokenizer, tmp_path):
     model.generation_config.whole_sentences = True
     save(tmp_path, model, processor)
     files = {path.name for path in tmp_path.glob("*.py")}
-    assert {"generation_sentences.py", "text_sentences.py", "text_repairs.py"} <= files
+    assert {"generation_sentences.py", "text_candidates.py", "text_repairs.py"} <= files
     for file in tmp_path.glob("*.py"):
         imported = {f"{name}.py" for name in get_relative_imports(file)}
         assert imported <= files

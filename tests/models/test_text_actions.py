@@ -3,7 +3,7 @@
 import pytest
 
 from hf_summ.models.text_actions import actions_of
-from hf_summ.models.text_sentences import sentence_candidates
+from hf_summ.models.text_candidates import sentence_candidates
 
 # a sentence, and the action that stands alone
 ACTIONS = {

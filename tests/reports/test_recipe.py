@@ -25,8 +25,8 @@ from transformers.trainer_utils import SchedulerType
 
 from hf_summ import SagCopyProcessor
 from hf_summ.data import Corpus, fit_vocabulary, load
+from hf_summ.models.text_candidates import sentence_candidates
 from hf_summ.models.text_processing_highlight_transformer import read_phrases
-from hf_summ.models.text_sentences import sentence_candidates
 from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.folder.ledger import Ledger

@@ -1,6 +1,6 @@
 """Summaries that are whole sentences of their documents, chosen by a model: the setting `whole_sentences`.
 
-The candidates are the sentences that `text_sentences` makes of a document. The summary is the candidate with the
+The candidates are the sentences that `text_candidates` makes of a document. The summary is the candidate with the
 highest sum of two numbers: its length-normalized log-probability, and its merit, which depends on the text alone.
 
 The runtime without PyTorch uses this module too, so that torch is imported within a function.
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .text_candidates import sentence_candidates
 from .text_documents import readable
-from .text_sentences import sentence_candidates
 
 if TYPE_CHECKING:
     import torch

@@ -3,8 +3,8 @@
 import pytest
 
 from hf_summ.models.generation_sentences import candidates_of
-from hf_summ.models.text_repairs import long_forms_of, with_long_forms
-from hf_summ.models.text_sentences import sentence_candidates
+from hf_summ.models.text_acronyms import long_forms_of, with_long_forms
+from hf_summ.models.text_candidates import sentence_candidates
 
 # a text, and the long forms of its acronyms
 LONG_FORMS = {

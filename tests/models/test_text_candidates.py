@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_summ.models.text_sentences import FEATURE_WEIGHTS, features_of, sentence_candidates
+from hf_summ.models.text_candidates import FEATURE_WEIGHTS, features_of, sentence_candidates
 
 ABSTRACT = (
     "Rivers carry sand to the sea. However, dams in the hills hold it back for many years. In this paper, we measure "
