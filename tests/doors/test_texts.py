@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from hf_summ.data import fit_vocabulary, split_sentences
 from hf_summ.evaluation.text_files import tag_pattern, without_tags
 from hf_summ.evaluation.words import check_units, split_words, split_words_and_marks
-from hf_summ.models.text_documents import readable, washed
+from hf_summ.models.text_documents import readable
+from hf_summ.models.text_processing_recurrent import washed
 from tests.doors import models, strategies
 from tests.doors.outcomes import door, tried, without_space
 

@@ -14,8 +14,8 @@ from hf_summ.data.columns import PREFIX_COLUMN, WORD_TAGS
 from hf_summ.data.corpora import Reading
 from hf_summ.data.units import UNITS
 from hf_summ.models.checks import Range
-from hf_summ.models.text_documents import WASHINGS
 from hf_summ.models.text_processing_gdlf import TAGS
+from hf_summ.models.text_processing_recurrent import WASHINGS
 from hf_summ.models.text_word_tags import pairs_of_texts
 
 

@@ -33,8 +33,9 @@ from hf_summ.models.checks import check_integer, check_text
 from hf_summ.models.processing_drgd import DrgdProcessor
 from hf_summ.models.processing_gdlf import GdlfProcessor
 from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
-from hf_summ.models.text_documents import WASHINGS, readable, washed
+from hf_summ.models.text_documents import readable
 from hf_summ.models.text_processing_gdlf import Tagger, default_tag_vocabulary, tag_vocabulary_of
+from hf_summ.models.text_processing_recurrent import WASHINGS, washed
 
 # The special tokens of fitted vocabularies, in the order of their ids.
 SPECIAL_TOKENS = {

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from hf_summ.common.messages import check_choice
 from hf_summ.data.languages import language_code
 from hf_summ.models.checks import check_list, check_text, check_texts, is_list
-from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING, marks, washed
+from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING, marks
+from hf_summ.models.text_processing_recurrent import washed
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
 _LETTERS = rf"[^\W_{IDEOGRAPHS}]"

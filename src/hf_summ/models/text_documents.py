@@ -26,11 +26,6 @@ FIRST_POINTER = 2**30
 # Models that read a single text get an example's documents separated by a blank line, which sentence splitters and
 # tokenizers treat like any other line end.
 DOCUMENT_SEPARATOR = "\n\n"
-# White space, ASCII digits and punctuation, and the Chinese marks that DRGD's program for LCSTS lists.
-_LCSTS = r"\s!-@\[-`{-~·…‘’“”《》「」『』【】、（）：￥"
-# Name of a washing -> the characters that it deletes from lower-case summaries, and from lower-case documents. DRGD's
-# program also deletes the marks between a document's clauses, as it splits at them and joins the clauses again.
-WASHINGS = {"lcsts": (re.compile(f"[{_LCSTS}]+"), re.compile(f"[{_LCSTS}。！？，；]+"))}
 # The classes of tokens. A token has the class of its first character, except for unknown and special tokens.
 # Unspaced characters belong to scripts without spaces between words.
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
@@ -107,22 +102,6 @@ def _whole_offsets(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[
         whole.append((begin, end))
         next_begin = begin
     return whole[::-1]
-
-
-def washed(text: str, washing: str | None, is_document: bool = False) -> str:
-    """Lower-case a text and delete characters, as a corpus's published preprocessing does; with None nothing changes.
-
-    Args:
-        washing: None, or a name in `WASHINGS`. `lcsts` follows DRGD's program for LCSTS: the text is lower-cased, and
-            white space, ASCII digits and punctuation and most Chinese punctuation are deleted. Latin words run
-            together, and numbers are lost, but full-width digits and marks such as `％` and `—` remain.
-        is_document: whether to delete `。！？，；` as well, which summaries keep.
-    """
-    if washing is None:
-        return text
-    summary_characters, document_characters = WASHINGS[washing]
-    deleted = document_characters if is_document else summary_characters
-    return deleted.sub("", text.lower())
 
 
 @dataclass(frozen=True)

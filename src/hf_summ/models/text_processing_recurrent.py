@@ -4,12 +4,35 @@ The source is the row of ids that a model reads of an example. Shapes have B for
 document, L for tokens of a summary, and S for tokens of the source.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from .text_documents import FIRST_POINTER, WASHINGS, washed
+from .text_documents import FIRST_POINTER
 from .text_processing_base import TextProcessor
+
+# White space, ASCII digits and punctuation, and the Chinese marks that DRGD's program for LCSTS lists.
+_LCSTS = r"\s!-@\[-`{-~·…‘’“”《》「」『』【】、（）：￥"
+# Name of a washing -> the characters that it deletes from lower-case summaries, and from lower-case documents. DRGD's
+# program also deletes the marks between a document's clauses, as it splits at them and joins the clauses again.
+WASHINGS = {"lcsts": (re.compile(f"[{_LCSTS}]+"), re.compile(f"[{_LCSTS}。！？，；]+"))}
+
+
+def washed(text: str, washing: str | None, is_document: bool = False) -> str:
+    """Lower-case a text and delete characters, as a corpus's published preprocessing does; with None nothing changes.
+
+    Args:
+        washing: None, or a name in `WASHINGS`. `lcsts` follows DRGD's program for LCSTS: the text is lower-cased, and
+            white space, ASCII digits and punctuation and most Chinese punctuation are deleted. Latin words run
+            together, and numbers are lost, but full-width digits and marks such as `％` and `—` remain.
+        is_document: whether to delete `。！？，；` as well, which summaries keep.
+    """
+    if washing is None:
+        return text
+    summary_characters, document_characters = WASHINGS[washing]
+    deleted = document_characters if is_document else summary_characters
+    return deleted.sub("", text.lower())
 
 
 def replace_unknown(
