@@ -5,7 +5,7 @@ from transformers import AutoProcessor, pipeline
 
 from hf_summ import DrgdProcessor
 from hf_summ.data.vocabulary import fit_processor
-from hf_summ.models.text_documents import FIRST_POINTER, join, shares
+from hf_summ.models.text_documents import FIRST_POINTER, join, shares, with_whole_words
 from tests.conftest import SENTENCES, save
 from tests.models.architectures import ARCHITECTURES, EACH, build_with_processor
 
@@ -29,6 +29,37 @@ CASES_OF_SHARES = [
 @pytest.mark.parametrize(("lengths", "total", "kept"), CASES_OF_SHARES)
 def test_shares(lengths, total, kept):
     assert shares(lengths, total) == kept
+
+
+# a text as pasted from a typeset page, and the text with whole words
+SPLIT_WORDS = {
+    "an un-\nknown word": "an unknown word",
+    "an un- \r\n known word": "an unknown word",
+    "die Bundes-\nregierung": "die Bundesregierung",
+    # hyphens of compounds stay
+    "state-of-the-\nart, end-\nto-end": "state-of-the-art, end-to-end",
+    "an x-\nray of a CNN-\nbased net, 10-\nfold": "an x-ray of a CNN-based net, 10-fold",
+    "Nord-\nSüd": "Nord-Süd",
+    "Self-\nmade things are self-made.": "Self-made things are self-made.",
+    # parts before another word are no split words, and a blank line ends a paragraph
+    "pre-\nand post-war": "pre-\nand post-war",
+    "Vor-\nund Nachteile": "Vor-\nund Nachteile",
+    "a list -\nand a dash": "a list -\nand a dash",
+    "one-\n\ntwo": "one-\n\ntwo",
+    "un- known": "un- known",
+}
+
+
+@pytest.mark.parametrize("text", SPLIT_WORDS)
+def test_words_that_line_ends_split_are_joined(text):
+    assert with_whole_words(text) == SPLIT_WORDS[text]
+
+
+@EACH_ARCHITECTURE
+def test_a_document_is_read_with_whole_words(architecture, tiny_tokenizer):
+    _, processor = build_with_processor(architecture, tiny_tokenizer)
+    split, whole = processor(["the rivers car-\nry sand"]), processor(["the rivers carry sand"])
+    assert split["input_ids"] == whole["input_ids"]
 
 
 @pytest.mark.thorough

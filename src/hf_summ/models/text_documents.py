@@ -23,9 +23,13 @@ RUNNING = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
 # The first pointer. A model that copies may write `FIRST_POINTER` + p for the word at position p of the source, if the
 # vocabulary lacks the word. The number is above any vocabulary, and small enough for 32 bits.
 FIRST_POINTER = 2**30
-# Models that read a single text get an example's documents separated by a blank line, which sentence splitters and
-# tokenizers treat like any other line end.
+# What separates an example's documents where a model reads a single text; to tokenizers it is like any other line end.
 DOCUMENT_SEPARATOR = "\n\n"
+# Two parts of a word, with a line end between them, and the hyphens around them. "Pre- and post-war" has no such parts.
+_SPLIT_WORD = re.compile(
+    r"(?P<before>-?)\b(?P<first>[^\W_]+)-[^\S\n]*\n[^\S\n]*"
+    r"(?!(?:and|or|nor|to|und|oder|bis|et|ou|en|of|og|och)\b(?!-))(?P<second>[^\W\d_]{2,})(?=(?P<after>-?))"
+)
 # The classes of tokens. A token has the class of its first character, except for unknown and special tokens.
 # Unspaced characters belong to scripts without spaces between words.
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
@@ -57,8 +61,7 @@ def marks() -> str:
                 ranges[-1][1] = code
             else:
                 ranges.append([code, code])
-    written = [f"{chr(first)}-{chr(last)}" for first, last in ranges]
-    return "".join(written) + "".join(_JOINERS)
+    return "".join([f"{chr(first)}-{chr(last)}" for first, last in ranges] + list(_JOINERS))
 
 
 def readable(text: str) -> str:
@@ -69,6 +72,25 @@ def readable(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def with_whole_words(text: str) -> str:
+    """Join words that a hyphen and a line end split, such as "sum-" and "mary".
+
+    The hyphen stays if the text has it in the word elsewhere, or if the parts look like those of a compound, as in
+    "state-of-the-art", "x-ray", "CNN-based" and "10-fold".
+    """
+    lowered = text.lower()
+
+    def joined(split_word: re.Match) -> str:
+        before, first, second, after = split_word.groups()
+        compound = f"{first}-{second}"
+        looks_compound = before or after or len(first) == 1 or first.isupper() or not first.isalpha()
+        if looks_compound or not second.islower() or compound.lower() in lowered:
+            return before + compound
+        return first + second
+
+    return _SPLIT_WORD.sub(joined, text)
 
 
 def tokenize(tokenizer, texts: Sequence[str], **settings: Any):
@@ -254,9 +276,8 @@ class WordTable:
 
     def words_opened(self, ids: Sequence[int]) -> list[bool]:
         """For each token of a text, whether the token starts a word. A special token is a separate word."""
-        opened = [self.classes[token] != _SPACE for token in ids[:1]]
-        opened.extend([self.opens_after(before, token) for before, token in pairwise(ids)])
-        return opened
+        first_opens = [self.classes[token] != _SPACE for token in ids[:1]]
+        return first_opens + [self.opens_after(before, token) for before, token in pairwise(ids)]
 
     def opens_after(self, before: int, token: int) -> bool:
         """Whether a token starts a word if it follows the token `before`."""

@@ -7,6 +7,7 @@ This module imports neither torch nor transformers, as some runtimes have neithe
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import chain
 from typing import Any, NamedTuple
 from unicodedata import normalize
 from zlib import crc32
@@ -21,6 +22,7 @@ from .text_documents import (
     pointed_words,
     readable,
     tokenize,
+    with_whole_words,
     word_marks,
 )
 
@@ -147,8 +149,8 @@ class TextProcessor:
         return readable(text)
 
     def clean_document(self, text: str) -> str:
-        """Clean `text`, a document, and put one space in place of each run of white space, as the model reads it."""
-        return " ".join(self.clean(text, is_document=True).split())
+        """Clean `text`, a document, join its split words, and put one space in place of each run of white space."""
+        return " ".join(with_whole_words(self.clean(text, is_document=True)).split())
 
     def source_features(self, text: Documents, length: int | None, show_progress: bool = False) -> dict[str, list]:
         """The model's inputs for each example, and the fields of `LENGTHS`: field -> a row or value for each example.
@@ -171,9 +173,7 @@ class TextProcessor:
             with_offsets: whether the result has the `offsets` of tokens.
         """
         examples = self._examples(text)
-        documents = []
-        for example in examples:
-            documents.extend(example)
+        documents = list(chain.from_iterable(examples))
         encoded = self._tokenize(documents, with_offsets)
         offsets = encoded["offset_mapping"] if with_offsets else []
         before, after = self._special_ids()

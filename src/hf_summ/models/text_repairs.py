@@ -59,7 +59,7 @@ def repaired_text(text: str) -> str:
     if text.isupper():
         # the words of the patterns are in lower case
         text = _FIRST_LETTER.sub(lambda match: match.group().upper(), text.lower())
-    return with_whole_words(text)
+    return _with_parts_joined(text)
 
 
 def _with_heading_apart(text: str) -> str:
@@ -77,8 +77,11 @@ def _with_heading_apart(text: str) -> str:
     return f"{heading['line']}\n\n{text[heading.end() :]}"
 
 
-def with_whole_words(text: str) -> str:
-    """A text in which words are joined that a hyphen and a line end, or a space in its place, split."""
+def _with_parts_joined(text: str) -> str:
+    """A text in which words are joined that a hyphen and a line end, or a space in its place, split.
+
+    This knows parts of English compounds. `text_documents.with_whole_words`, for texts in any language, does not.
+    """
     whole_words = set(_WORD.findall(_SPLIT_WORD.sub(" ", text).lower()))
 
     def joined(split_word: re.Match) -> str:
