@@ -47,6 +47,18 @@ def test_lists_are_several_documents_and_references(run, workplace):
     assert "**Document**\n\nOne.\n\nTwo.\n\n**Reference**\n\na .\nb ." in output
 
 
+def test_tags_between_sentences_are_line_ends(run, workplace):
+    write(workplace / "tags.txt", "cats sleep<q>a dog barks\n")
+    write(workplace / "tagged_references.txt", "birds sing<q>the dog runs\n")
+    output, notes = run("compare", "tags.txt", "--references", "tagged_references.txt")
+    assert (
+        output
+        == "## Row 1\n\n**Reference**\n\nbirds sing\nthe dog runs\n\n**tags.txt**\n\ncats sleep\na **dog** barks\n"
+    )
+    for file in ("tags.txt", "tagged_references.txt"):
+        assert f"hf-summ: {file}: 1 of 1 rows contain <q>, read as the end of a sentence\n" in notes
+
+
 def test_drawn_rows_depend_on_the_seed_alone(run, workplace):
     def titles(*flags: str) -> list[str]:
         output, _ = run("compare", "a.jsonl", *flags)

@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _read(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, "TextFile"]:
-    """Read all files, and print each note on them once.
+    """Read all files with line ends in place of tags between sentences, and print each note on them once.
 
     Args:
         names: the names of the systems.
@@ -101,7 +101,7 @@ def _read(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, "Tex
         Title of a column -> its texts. The titles are "Document" if the user gave documents, "Reference", and the names
         of the systems, in this order. All texts have the same rows.
     """
-    from hf_summ.evaluation.text_files import RowReading, read_systems
+    from hf_summ.evaluation.text_files import RowReading, read_systems, tags_to_line_ends
 
     reading = RowReading(**values_of(arguments, ColumnFlags))
     systems, references, sources = read_systems(arguments.files, arguments.references, arguments.sources, reading)
@@ -111,11 +111,14 @@ def _read(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, "Tex
     files["Reference"] = references
     files.update(zip(names, systems, strict=True))
     notes: list[str] = []
-    for file in files.values():
+    split_files = {}
+    for title, file in files.items():
+        split_files[title], tag_notes = tags_to_line_ends(file)
         notes.extend(file.notes)
+        notes.extend(tag_notes)
     for note in distinct(notes):
         print_note(note)
-    return files
+    return split_files
 
 
 def _choose_rows(arguments: argparse.Namespace, row_count: int) -> list[int]:
