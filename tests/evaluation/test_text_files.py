@@ -258,6 +258,27 @@ def test_ids_of_which_no_use_is_made_are_told(write):
     assert len(aligned(first, read_references("c.jsonl")).notes) == 2
 
 
+def test_rows_without_ids_beside_reordered_rows_are_told(write):
+    rows = [{"id": number, "summary": text, "document": text} for number, text in enumerate("abc")]
+    predictions, reversed_rows = write("a.jsonl", rows), write("b.jsonl", rows[::-1])
+    plain = write("plain.txt", "x\ny\nz\n")
+    plain_note = "plain.txt: rows are matched with those of {} by their order, as plain.txt has no 'id'"
+    # Without ids, sources may be in the order of either file.
+    _, references, sources = read_systems([predictions], reversed_rows, plain)
+    assert references.texts() == ["a", "b", "c"]
+    assert (sources.texts(), sources.notes) == (["x", "y", "z"], (plain_note.format("a.jsonl"),))
+    # One of several files of references may be the one in another order.
+    _, _, sources = read_systems([predictions], [plain, reversed_rows], plain)
+    assert sources.notes == (plain_note.format("a.jsonl"),)
+    # A file with ids may come after a file without them.
+    _, references, sources = read_systems([plain], predictions, reversed_rows)
+    assert (references.notes, sources.texts()) == (("a.jsonl: references from 'summary'",), ["a", "b", "c"])
+    assert sources.notes[-1] == plain_note.format("a.jsonl")
+    # Where all files have the same order, no note is needed.
+    _, _, sources = read_systems([predictions], predictions, plain)
+    assert sources.notes == ()
+
+
 def test_numbers_that_became_floats_are_the_same_ids(write):
     # pandas turns integers into floats if a row has no value
     first = read_predictions(write("a.jsonl", [{"id": number, "prediction": "a"} for number in (1, 2, 15)]))

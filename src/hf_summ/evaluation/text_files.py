@@ -88,6 +88,7 @@ class TextFile:
             file, or if a row has no id.
         notes: what was chosen, such as a column, in sentences for readers of the scores.
         lacks_ids: whether the file has a column `id` in which some row has no value.
+        is_reordered: whether `aligned` brought the rows into another order, by their ids.
     """
 
     name: str
@@ -96,6 +97,7 @@ class TextFile:
     ids: list[str] | None = None
     notes: tuple[str, ...] = ()
     lacks_ids: bool = False
+    is_reordered: bool = False
 
     def texts(self) -> list[str]:
         """(N,), the first text of each row."""
@@ -164,7 +166,9 @@ def read_references(
     for file in reference_files:
         ids = ids or file.ids
         notes.extend(file.notes)
-    return replace(reference_files[0], name=", ".join(files), rows=rows, ids=ids, notes=tuple(notes))
+    is_reordered = any(file.is_reordered for file in reference_files)
+    name = ", ".join(files)
+    return replace(reference_files[0], name=name, rows=rows, ids=ids, notes=tuple(notes), is_reordered=is_reordered)
 
 
 def read_documents(file: str, reading: RowReading = _USUAL_READING, excluded_column: str | None = None) -> TextFile:
@@ -239,6 +243,8 @@ def aligned_with_any(file: TextFile, aligned_files: Sequence[TextFile]) -> TextF
     """Bring the rows of a file into the order that several files have already.
 
     The file is aligned with the first of these files that has an id in common with it, as some of them may have no ids.
+    If the ids changed the order of some file, a file without ids may have the rows in either order. A note then says
+    with which order its rows are matched.
 
     Args:
         file: the file.
@@ -253,11 +259,23 @@ def aligned_with_any(file: TextFile, aligned_files: Sequence[TextFile]) -> TextF
     partner = aligned_files[0]
     for aligned_file in aligned_files:
         if not ids.isdisjoint(aligned_file.ids or []):
-            return aligned(file, aligned_file)
+            partner = aligned_file
+            break
         if partner.ids is None and aligned_file.ids is not None:
             # Without a common id, rows go by their order. Beside a file with ids, `aligned` says that the ids differ.
             partner = aligned_file
-    return aligned(file, partner)
+    file = aligned(file, partner)
+    files_without_ids: list[TextFile] = []
+    if file.is_reordered:
+        files_without_ids.extend(aligned_files)
+    elif any(aligned_file.is_reordered for aligned_file in aligned_files):
+        files_without_ids.append(file)
+    notes = list(file.notes)
+    for file_without_ids in files_without_ids:
+        # If only some rows have ids, `aligned` has told it.
+        if file_without_ids.ids is None and not file_without_ids.lacks_ids:
+            notes.append(_note_on_order(file_without_ids, partner, f"{file_without_ids.name} has no '{_ID_COLUMN}'"))
+    return replace(file, notes=tuple(notes))
 
 
 def aligned(file: TextFile, first: TextFile) -> TextFile:
@@ -290,8 +308,12 @@ def aligned(file: TextFile, first: TextFile) -> TextFile:
     for text_file in (first, file):
         if text_file.lacks_ids:
             reason = f"some rows of {text_file.name} have no '{_ID_COLUMN}'"
-    note = f"{file.name}: rows are matched with those of {first.name} by their order, as {reason}"
-    return replace(file, notes=(*file.notes, note))
+    return replace(file, notes=(*file.notes, _note_on_order(file, first, reason)))
+
+
+def _note_on_order(file: TextFile, first: TextFile, reason: str) -> str:
+    """The note that the rows of a file are matched with the rows of the first file at the same positions."""
+    return f"{file.name}: rows are matched with those of {first.name} by their order, as {reason}"
 
 
 def _in_order_of_ids(file: TextFile, first: TextFile) -> TextFile:
@@ -312,7 +334,7 @@ def _in_order_of_ids(file: TextFile, first: TextFile) -> TextFile:
     row_of_id = dict(zip(file.ids, file.rows, strict=True))
     rows = [row_of_id[id] for id in first.ids]
     note = f"{file.name}: rows are matched with those of {first.name} by '{_ID_COLUMN}'"
-    return replace(file, rows=rows, ids=first.ids, notes=(*file.notes, note))
+    return replace(file, rows=rows, ids=first.ids, notes=(*file.notes, note), is_reordered=True)
 
 
 def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
