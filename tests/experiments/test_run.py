@@ -229,6 +229,16 @@ def test_users_data_stand_for_a_data_set(tmp_path):
     assert f"Ours: {data}, 7 test documents. Published: xsum. Our figures can be compared with each other, but" in text
 
 
+def test_data_in_a_folder_named_like_the_data_set_are_not_the_paper_s(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_data(tmp_path / "xsum")
+    lead = {"row": "LEAD-1", "extractive": "lead", "sentences": 1, "published": [20, 15]}
+    table = untrained(tmp_path, rows=[lead])
+    run_table(table, "full", {"xsum": "xsum"}, [], str(tmp_path))
+    text = (tmp_path / "made_up_full.md").read_text(encoding="utf-8")
+    assert "Ours: ./xsum, 7 test documents. Published: xsum. Our figures can be compared with each other, but" in text
+
+
 def test_validation_documents_are_summarized_and_scored_if_asked_for(tmp_path):
     """A trained row then has summaries of both splits."""
     data = write_data(tmp_path / "news")

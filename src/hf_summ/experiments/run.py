@@ -297,7 +297,7 @@ def _judged_block(workplace: Workplace, table: Table, dataset: str) -> Block:
         table: the table with all its rows. A row may be judged with texts that only other rows name.
         dataset: a data set of the table.
     """
-    folder_or_report = workplace.folders.get(dataset)
+    folder_or_report = workplace.given_folder(dataset)
     if table.kind == "votes":
         block = count_votes(table, dataset, folder_or_report)
     else:

@@ -61,14 +61,25 @@ class Workplace:
         changing = flags_of("data", "model", "updates", "decoding") - harmless
         return sorted(changing.intersection(self.extra))
 
+    def given_folder(self, dataset: str) -> str | None:
+        """The folder or file that the user gave for a data set of the table; None if there is none.
+
+        A folder `xsum` is "./xsum", as reports take the name "xsum" for the data set of the paper.
+        """
+        folder = self.folders.get(dataset)
+        if folder == dataset:
+            return f"./{folder}"
+        return folder
+
     def data_name(self, dataset: str) -> str:
         """The name that a report gives to the data that are read for a data set of the table.
 
         It is the folder that the user gave for the data set, or the file or data set among the user's flags. Without
         such data, it is "made-up news" at the scale tiny, and the name of the data set in the table at other scales.
         """
-        if dataset in self.folders:
-            return self.folders[dataset]
+        folder = self.given_folder(dataset)
+        if folder is not None:
+            return folder
         corpus = Corpus.among(self.extra)
         for name in (corpus.files.get("test"), corpus.dataset_name, *corpus.files.values()):
             if name is not None:
