@@ -185,6 +185,8 @@ CASES_OF_BAD_INPUT = [
     (SYSTEMS, {"references": ["a"]}, "6 documents but 1 references: each needs its counterpart"),
     (SYSTEMS, {"labels": ["a"]}, "6 documents but 1 labels: each needs its counterpart"),
     (SYSTEMS, {"labels": ["a"] * 7}, "6 documents but 7 labels: each needs its counterpart"),
+    # The key and the report know a document by its label.
+    (SYSTEMS, {"labels": ["a", "p", "b", "p", "c", "d"]}, "`labels` has 'p' 2 times: name each document differently"),
     (SYSTEMS, {"protocol": SEVEN}, "7 documents are required, but only 6 are not blank: lower `documents`, or"),
 ]
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -252,12 +253,12 @@ def make_sheets(
         documents: (N,), the texts of documents. Blank texts are never drawn.
         protocol: numbers of documents and voters, and the questions.
         references: (N,), texts to show with the documents. Blank texts are not shown.
-        labels: (N,), names of the documents in the key; by default their numbers, counted from 0.
+        labels: (N,), names of the documents in the key, all different; by default their numbers, counted from 0.
         seed: random seed of documents, sides and orders.
 
     Raises:
-        ValueError: there are fewer than two systems, the numbers of texts or labels differ, or too few documents are
-            not blank.
+        ValueError: there are fewer than two systems, the numbers of texts or labels differ, two documents have the same
+            label, or too few documents are not blank.
     """
     if len(systems) < 2:
         names = ", ".join([repr(name) for name in systems])
@@ -273,6 +274,9 @@ def make_sheets(
         check_lengths(**{"documents": documents, name: texts})
     check_lengths(documents=documents, references=references)
     check_lengths(documents=documents, labels=row_labels)
+    for label, count in Counter(row_labels).items():
+        if count > 1:
+            raise ValueError(f"`labels` has {label!r:.80} {count} times: name each document differently")
     drawn_items = []
     for row in _draw_rows(documents, protocol.documents, seed):
         reference = references[row] if references[row].strip() else None
