@@ -3,6 +3,7 @@
 import copy
 import pickle
 import re
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -20,6 +21,7 @@ from hf_summ.runtimes.encoding import encode_by_tokenizer
 from hf_summ.runtimes.long_documents import ModelReader
 from hf_summ.shortening import split_windows
 from tests.conftest import SENTENCES, save
+from tests.data.files import change_json
 from tests.models.architectures import (
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
@@ -345,8 +347,8 @@ def test_a_text_of_a_template_does_not_escape_the_prefix():
         assert graphs.read(marked_example, source_prefix="<t>: ").inputs == expected
 
 
-def pipeline_of_graphs(folder):
-    return pipeline("summarization", str(folder), runtime="onnx")
+def pipeline_of_graphs(folder, **settings):
+    return pipeline("summarization", str(folder), runtime="onnx", **settings)
 
 
 # pytorch/examples#1104: PyTorch's loader takes no other integers than Python's
@@ -356,6 +358,22 @@ def test_settings_may_be_numbers_of_numpy(make):
     settings = {"num_beams": 2, "max_new_tokens": 3, "batch_size": 2}
     numpy_settings = {name: np.int32(value) for name, value in settings.items()}
     assert summarize(documents, **numpy_settings) == summarize(documents, **settings)
+
+
+@pytest.mark.parametrize("make", [OnnxSummarizer, pipeline_of_graphs])
+def test_settings_that_a_search_needs_are_unset_by_none(make, tmp_path):
+    folder = shutil.copytree(hf_summ.bundled_model("arxiv-tldr"), tmp_path / "model")
+    of_checkpoint = {"num_beams": 3, "length_penalty": -2.0, "num_return_sequences": 2}
+    of_constructor = {"num_beams": 6, "length_penalty": 2.0, "num_return_sequences": 5}
+    unset = dict.fromkeys(of_checkpoint)
+    change_json(folder / "generation_config.json", **of_checkpoint, whole_sentences=False)
+    assert make(folder, **unset).search_settings(**unset).items() >= of_checkpoint.items()
+    summarizer = make(folder, **of_constructor)
+    assert summarizer.search_settings(**unset).items() >= of_constructor.items()
+    assert len(summarizer(SENTENCES[0], max_new_tokens=3, **unset)) == 5
+    # None in the file means unset too
+    change_json(folder / "generation_config.json", **unset, max_new_tokens=None, max_length=None)
+    assert make(folder).search_settings().items() >= {"num_beams": 4, "max_new_tokens": 256}.items()
 
 
 # sessions of ONNX Runtime cannot be pickled

@@ -93,7 +93,7 @@ class DocumentSummarizer:
         self.long_documents = long_documents
         self.language = language
         self.source_prefix = source_prefix
-        self._extraction = _set_values({name: settings.pop(name, None) for name in _EXTRACTION})
+        self._extraction = set_values({name: settings.pop(name, None) for name in _EXTRACTION})
         self._shortens_all = "extract_share" in self._extraction or "extract_tokens" in self._extraction
         trained_extraction = getattr(self.model.config, "extraction", None)
         if trained_extraction and not self._shortens_all:
@@ -144,7 +144,7 @@ class DocumentSummarizer:
             kwargs["batch_size"] = int(kwargs["batch_size"])
         self._warn_of_search_settings(kwargs)
         check_no_table(documents)
-        extra_inputs = _set_values({"phrases": phrases, "word_tags": word_tags})
+        extra_inputs = set_values({"phrases": phrases, "word_tags": word_tags})
         long_documents = long_documents or self.long_documents
         shorten = self._shortener(long_documents, language or self.language, extra_inputs, kwargs)
         if is_single(documents):
@@ -241,7 +241,7 @@ class DocumentSummarizer:
             "return_text": return_text,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
         }
-        return _set_values(preprocess), generate, _set_values(postprocess)
+        return set_values(preprocess), generate, set_values(postprocess)
 
     def _shortener(
         self, name: str, language: str, extra_inputs: Mapping[str, object], settings: Settings
@@ -472,7 +472,7 @@ class DocumentSummarizer:
         return records
 
 
-def _set_values(settings: Settings) -> Settings:
+def set_values(settings: Settings) -> Settings:
     """The settings that are set: those whose value is not None."""
     return {name: value for name, value in settings.items() if value is not None}
 

@@ -28,7 +28,7 @@ from hf_summ.models.generation_sentences import pad_rows
 from hf_summ.models.text_documents import FIRST_POINTER, WordTable, check_vocabulary, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import target_positions
-from hf_summ.runtimes.documents import DocumentSummarizer, Example, Settings, generated
+from hf_summ.runtimes.documents import DocumentSummarizer, Example, Settings, generated, set_values
 from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find_exported, read_json, recorded_positions, weights_file
@@ -51,9 +51,9 @@ from hf_summ.runtimes.settings import (
     SUPPORTED,
     UnsupportedSetting,
     check_generation_settings,
-    clear_aliases,
     in_types,
     lacking,
+    overriding_settings,
 )
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class OnnxSummarizer(DocumentSummarizer):
         generation_keys = added_settings(model_type) if model_type in _ARCHITECTURES else ()
         self.model = _GraphModel(
             config=SimpleNamespace(**config),
-            generation_config=read_json(settings_folder / "generation_config.json"),
+            generation_config=set_values(read_json(settings_folder / "generation_config.json")),
             generation_keys=generation_keys,
             name_or_path=str(folder),
             recorded_positions=recorded_positions(graphs),
@@ -155,8 +155,8 @@ class OnnxSummarizer(DocumentSummarizer):
         self.batch_size = batch_size
         self._seed = seed
         self._preprocess, generate_settings, self._postprocess = self._sanitize_parameters(**settings)
-        task_settings = clear_aliases(self._task_settings([*SETTINGS, *SUPPORTED, *LACKING]))
-        self._settings = {**task_settings, **clear_aliases(generate_settings)}
+        task_settings = overriding_settings(self._task_settings([*SETTINGS, *SUPPORTED, *LACKING]))
+        self._settings = {**task_settings, **overriding_settings(generate_settings)}
         # raises an error for wrong settings
         self.search_settings()
         threads = threads or threads_for(1, only_idle=True) or omp_threads() or 1
@@ -185,7 +185,7 @@ class OnnxSummarizer(DocumentSummarizer):
         Raises:
             ValueError: a setting is out of range, of another architecture, or not supported by this runtime.
         """
-        given = {**self._settings, **clear_aliases(settings)}
+        given = {**self._settings, **overriding_settings(settings)}
         check_supported(given, self.model)
         given = {**self.model.generation_config, **given}
         check_generation_settings(given)
@@ -196,8 +196,6 @@ class OnnxSummarizer(DocumentSummarizer):
         elif positions is not None:
             defaults["max_new_tokens"] = min(positions, defaults["max_new_tokens"])
         merged = {**defaults, **given}
-        # 1 for None, as in the pipeline, which does not treat None as unset for this setting
-        merged["num_beams"] = merged["num_beams"] or 1
         unsupported = lacking(merged)
         if unsupported is not None:
             raise UnsupportedSetting(
@@ -206,7 +204,7 @@ class OnnxSummarizer(DocumentSummarizer):
             )
         self._check_length(merged)
         beams = merged["num_beams"]
-        returned = merged.get("num_return_sequences") or 1
+        returned = merged.get("num_return_sequences", 1)
         is_sampled = merged.get("do_sample") and beams == 1
         if returned > beams and not is_sampled:
             raise ValueError(f"`num_return_sequences` is {returned}, but must be at most `num_beams` ({beams})")

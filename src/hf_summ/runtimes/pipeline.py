@@ -18,10 +18,7 @@ from hf_summ.runtimes.documents import DocumentSummarizer, Example, Examples, ge
 from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.long_documents import TRUNCATE
 from hf_summ.runtimes.processors import load_processor
-from hf_summ.runtimes.settings import check_generation_settings, clear_aliases, in_types
-
-# None means unset for other settings, but is an error for these
-_ALWAYS_SET = {"length_penalty", "num_beams", "num_return_sequences"}
+from hf_summ.runtimes.settings import check_generation_settings, in_types, overriding_settings
 
 logger = logging.get_logger(__name__)
 
@@ -112,8 +109,8 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
         # the base would load a processor for each model
         Pipeline.__init__(self, model, tokenizer=tokenizer, processor=processor, **kwargs)
         self.batch_size = self._batch_size
-        task_settings = clear_aliases(self._task_settings(vars(GenerationConfig())))
-        self._generate_kwargs = task_settings | clear_aliases(self._generate_kwargs)
+        task_settings = overriding_settings(self._task_settings(vars(GenerationConfig())))
+        self._generate_kwargs = task_settings | overriding_settings(self._generate_kwargs)
         self._bound_default_length()
 
     def _bound_default_length(self) -> None:
@@ -213,10 +210,7 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
             ValueError: as `check_supported` and `check_generation_settings`.
         """
         check_supported(settings, self.model)
-        settings = self._prepare_generate_kwargs(clear_aliases(settings), return_dict_in_generate=False)
-        for name in _ALWAYS_SET & settings.keys():
-            if settings[name] is None:
-                del settings[name]
+        settings = self._prepare_generate_kwargs(overriding_settings(settings), return_dict_in_generate=False)
         config = settings.get("generation_config")
         config_settings = {} if config is None else vars(config)
         check_generation_settings({**config_settings, **settings})

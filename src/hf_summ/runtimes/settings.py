@@ -26,6 +26,8 @@ _OTHER_NAMES = {
     "min_new_tokens": "min_length",
     "min_length": "min_new_tokens",
 }
+# None switches other settings off, but a search needs a value of these
+_NEEDED = frozenset({"length_penalty", "num_beams", "num_return_sequences"})
 
 SETTINGS: Mapping[str, Setting] = {
     "num_beams": Setting(int, Range(1, 1000), "Number of beams; 1 is greedy search", 1000),
@@ -240,10 +242,17 @@ def needs_pytorch(settings: Mapping[str, Any]) -> bool:
     return has_tokenizer or not is_on_cpu or lacking(remaining) is not None
 
 
-def clear_aliases(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """For each limit that is set under one name, unset its other name, so that the checkpoint's value does not win."""
-    cleared = {}
+def overriding_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a call or a constructor, in the form in which they replace those of the checkpoint.
+
+    Settings that a search cannot do without are left out if they are None, so that the checkpoint's values hold. For
+    each limit that is set under one name, its other name is None, so that the checkpoint's value does not win.
+    """
+    result = {}
     for name, other_name in _OTHER_NAMES.items():
         if settings.get(other_name) is not None:
-            cleared[name] = None
-    return {**cleared, **settings}
+            result[name] = None
+    for name, value in settings.items():
+        if value is not None or name not in _NEEDED:
+            result[name] = value
+    return result

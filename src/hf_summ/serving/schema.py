@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
 from hf_summ.models.checks import Setting
-from hf_summ.runtimes.settings import SETTINGS, clear_aliases
+from hf_summ.runtimes.settings import SETTINGS, overriding_settings
 from hf_summ.serving.settings import request_range
 
 # Settings of the pipeline itself. The settings of the search for a summary are in `SETTINGS`.
@@ -127,7 +127,7 @@ class SummaryRequest(BaseModel):
         given = self.parameters.model_dump(exclude_none=True)
         generate_parameters = given.pop("generate_parameters", {})
         # A limit in `generate_parameters` also replaces the same limit under its other name.
-        given.update(clear_aliases(generate_parameters))
+        given.update(overriding_settings(generate_parameters))
         settings = {name: value for name, value in given.items() if value is not None}
         # Documents with equal settings are decoded together. All other values of `truncation` mean the default.
         if settings.get("truncation") != "do_not_truncate":

@@ -24,7 +24,7 @@ from hf_summ.models.modeling_sagcopy import guidance_divergence
 from hf_summ.runtimes.any_model import input_names
 from hf_summ.runtimes.long_documents import joined_text, summary_ends
 from hf_summ.runtimes.pipeline import choice_settings
-from hf_summ.runtimes.settings import clear_aliases
+from hf_summ.runtimes.settings import overriding_settings
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, rounded_up, token_lengths
 
@@ -326,7 +326,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
                 if value is not None:
                     given[name] = value
             # a given `max_length` replaces the `max_new_tokens` of the run's generation config
-            settings = clear_aliases(given)
+            settings = overriding_settings(given)
             # a row has one summary, whatever the checkpoint sets
             settings["num_return_sequences"] = 1
             settings["return_dict_in_generate"] = False
