@@ -376,6 +376,25 @@ def test_settings_that_a_search_needs_are_unset_by_none(make, tmp_path):
     assert make(folder).search_settings().items() >= {"num_beams": 4, "max_new_tokens": 256}.items()
 
 
+@pytest.mark.parametrize("make", [OnnxSummarizer, pipeline_of_graphs])
+def test_limits_that_are_none_are_unset(make, tmp_path):
+    folder = shutil.copytree(hf_summ.bundled_model("arxiv-tldr"), tmp_path / "model")
+    change_json(folder / "generation_config.json", max_new_tokens=4, whole_sentences=False)
+    unset = {"max_length": None, "max_new_tokens": None}
+
+    def number_of_tokens(summarizer, **settings):
+        (record,) = summarizer(SENTENCES[0], return_tensors=True, **settings)
+        # without the start token
+        return len(record["summary_token_ids"]) - 1
+
+    summarizer = make(folder, **unset)
+    assert number_of_tokens(summarizer, max_new_tokens=None) == 4
+    assert number_of_tokens(summarizer, **unset) == 4
+    limited = make(folder, max_length=4)
+    assert number_of_tokens(limited, **unset) == 3
+    assert number_of_tokens(limited, max_length=None, max_new_tokens=6) == 6
+
+
 # sessions of ONNX Runtime cannot be pickled
 @pytest.mark.thorough
 def test_a_pipeline_on_graphs_can_be_copied(tiny_tokenizer, tmp_path):

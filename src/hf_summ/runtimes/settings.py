@@ -27,7 +27,7 @@ _OTHER_NAMES = {
     "min_length": "min_new_tokens",
 }
 # None switches other settings off, but a search needs a value of these
-_NEEDED = frozenset({"length_penalty", "num_beams", "num_return_sequences"})
+_NEEDED = frozenset({"length_penalty", "max_length", "max_new_tokens", "num_beams", "num_return_sequences"})
 
 SETTINGS: Mapping[str, Setting] = {
     "num_beams": Setting(int, Range(1, 1000), "Number of beams; 1 is greedy search", 1000),
