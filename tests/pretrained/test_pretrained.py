@@ -130,6 +130,16 @@ def test_a_summarizer_takes_a_folder_of_graphs():
         hf_summ.summarizer(runtime="tensorrt")
 
 
+def test_pytorch_is_needed_without_tokenizer_json(tmp_path, monkeypatch):
+    folder = shutil.copytree(pretrained.graphs_of("arxiv-tldr").parent, tmp_path / "model")
+    for file in folder.rglob("tokenizer.json"):
+        file.unlink()
+    assert pretrained.load_graphs(str(folder)) is None
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"tokenizer\.json, so its tokenizer needs PyTorch and transformers: "):
+        pretrained.load_graphs(str(folder))
+
+
 @pytest.mark.parametrize("runtime", ["onnx", "pytorch"])
 def test_a_summarizer_shows_progress_over_several_texts(runtime, capsys):
     summarizer = hf_summ.summarizer(runtime=runtime)

@@ -5,6 +5,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from hf_summ.data import fit_vocabulary
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
+from hf_summ.runtimes.settings import PyTorchNeeded
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.data.files import change_json
 
@@ -51,7 +52,9 @@ def test_it_is_that_of_transformers(tokenizer, settings, tmp_path):
     assert folder_tokenizer.convert_tokens_to_ids("no such token") == reference.convert_tokens_to_ids("no such token")
 
 
-def test_a_broken_file_is_named(tiny_tokenizer, tmp_path):
+def test_a_missing_or_broken_file_is_named(tiny_tokenizer, tmp_path):
+    with pytest.raises(PyTorchNeeded, match=r"no tokenizer\.json, so its tokenizer needs PyTorch and transformers"):
+        FolderTokenizer(tmp_path)
     tiny_tokenizer.save_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(ValueError, match=r"tokenizer\.json: cannot be read: "):

@@ -13,7 +13,7 @@ from hf_summ.cli import main
 from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.runtimes import OnnxSummarizer
 from hf_summ.runtimes.folders import find_exported
-from hf_summ.runtimes.settings import UnsupportedSetting
+from hf_summ.runtimes.settings import PyTorchNeeded
 from tests.conftest import run_python, save
 from tests.data.files import change_json
 from tests.models.architectures import TINY_BERT, build_with_processor
@@ -158,7 +158,7 @@ def test_what_the_search_lacks_is_named_in_the_parameters_of_the_task_too(tmp_pa
     assert OnnxSummarizer(folder).search_settings()["num_beams"] == 2
     for name, value in (("suppress_tokens", [5]), ("encoder_no_repeat_ngram_size", 2), ("sequence_bias", [[[5], 1.0]])):
         change_json(folder / "config.json", task_specific_params={"summarization": {**task, name: value}})
-        with pytest.raises(UnsupportedSetting, match=f"^`{name}` is .*, which ONNX Runtime's search lacks"):
+        with pytest.raises(PyTorchNeeded, match=f"^`{name}` is .*, which ONNX Runtime's search lacks"):
             OnnxSummarizer(folder)
         assert OnnxSummarizer(folder, **{name: None}).search_settings()["num_beams"] == 2
 

@@ -1,5 +1,6 @@
 """Models of transformers in ONNX Runtime: the summaries are those of transformers' own `generate()`."""
 
+import json
 import random
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
+    BlenderbotSmallTokenizer,
     LEDConfig,
     LEDForConditionalGeneration,
     PreTrainedModel,
@@ -17,6 +19,7 @@ from transformers import (
     pipeline,
 )
 
+import hf_summ
 from hf_summ.checkpoints.adapters import AutoModelForSummarization
 from hf_summ.cli import main
 from hf_summ.runtimes import OnnxSummarizer, onnx_layers
@@ -156,6 +159,29 @@ def test_pipeline_and_command_line_take_the_folder_or_the_checkpoint(checkpoint,
         command = ["summarize", str(tmp_path / "document.txt"), "--model", str(folder), "--runtime=onnx", *flags]
         assert main(command) == 0
         assert capsys.readouterr().out.strip() == expected[0]["summary_text"]
+
+
+def test_a_tokenizer_without_tokenizer_json_is_read_by_transformers(tmp_path, capsys):
+    words = ["__null__", "__start__", "__end__", "__unk__", *" ".join(SENTENCES).lower().split()]
+    vocabulary = {word: index for index, word in enumerate(dict.fromkeys(words))}
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n", encoding="utf-8")
+    tokenizer = BlenderbotSmallTokenizer(str(tmp_path / "vocab.json"), str(tmp_path / "merges.txt"))
+    folder = tmp_path / "model"
+    torch.manual_seed(0)
+    save(folder, build("blenderbot-small", tokenizer), tokenizer)
+    assert main(["export", str(folder), "--to", "onnx", "--output", str(folder / "onnx")]) == 0
+    assert not (folder / "onnx" / "tokenizer.json").exists()
+    settings = {"num_beams": 2, "max_new_tokens": 8}
+    expected = pipeline("summarization", model=str(folder), device="cpu")(DOCUMENTS[0], **settings)
+    assert expected[0]["summary_text"]
+    for exported, runtime in ((folder, "onnx"), (folder / "onnx", None)):
+        assert hf_summ.summarizer(exported, runtime=runtime)(DOCUMENTS[0], **settings) == expected
+    (tmp_path / "document.txt").write_text(DOCUMENTS[0], encoding="utf-8")
+    capsys.readouterr()
+    flags = [f"--{name}={value}" for name, value in settings.items()]
+    assert main(["summarize", str(tmp_path / "document.txt"), "--model", str(folder), "--runtime=onnx", *flags]) == 0
+    assert capsys.readouterr().out.strip() == expected[0]["summary_text"]
 
 
 @pytest.mark.parametrize("checkpoint", ["bart"], indirect=True)

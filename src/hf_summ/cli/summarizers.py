@@ -314,8 +314,8 @@ def load_summarizer(arguments: argparse.Namespace, **settings: Any) -> "Document
 def _load_graphs(arguments: argparse.Namespace, settings: dict[str, Any]) -> "DocumentSummarizer":
     """The summarizer of exported graphs.
 
-    Its search runs without PyTorch or, if a setting of decoding is supported only by PyTorch and this is installed, by
-    PyTorch.
+    Its search runs without PyTorch or, if a setting of decoding or the tokenizer needs PyTorch and this is installed,
+    by PyTorch.
 
     Args:
         settings: arguments of `pipeline` that override the flags, with the flags of the extractive stage.
@@ -337,7 +337,7 @@ def _load_graphs(arguments: argparse.Namespace, settings: dict[str, Any]) -> "Do
             **graph_settings,
         )
     if summarizer is None:
-        # A setting needs PyTorch.
+        # A setting or the tokenizer needs PyTorch.
         return _load_pipeline(arguments, settings)
     return summarizer
 

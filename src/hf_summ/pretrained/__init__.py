@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hf_summ.common.messages import check_choice
 from hf_summ.common.processes import threads_for
 from hf_summ.runtimes.folders import ONNX, RUNTIME_FILE, naming_base
-from hf_summ.runtimes.settings import UnsupportedSetting, needs_pytorch
+from hf_summ.runtimes.settings import PyTorchNeeded, needs_pytorch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -93,12 +93,12 @@ def choose_runtime(name: str | None, runtime: str | None, settings: Mapping[str,
 
 
 def load_graphs(checkpoint: str, **settings) -> "OnnxSummarizer | None":
-    """The summarizer of a checkpoint's graphs; None if PyTorch is installed and a setting needs it."""
+    """The summarizer of a checkpoint's graphs; None if PyTorch is installed and a setting or the tokenizer needs it."""
     from hf_summ.runtimes.onnx_summarizer import OnnxSummarizer
 
     try:
         return OnnxSummarizer(checkpoint, **settings)
-    except UnsupportedSetting:
+    except PyTorchNeeded:
         if find_spec("torch") is None:
             raise
     return None

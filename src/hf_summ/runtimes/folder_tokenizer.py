@@ -6,6 +6,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from hf_summ.runtimes.settings import PyTorchNeeded
+
 _SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 # replacements by which transformers cleans up a decoded text, in this order
 _CLEANUP = (
@@ -29,12 +31,18 @@ class FolderTokenizer:
         folder: a folder with `tokenizer.json` and `tokenizer_config.json`, as transformers saves them.
 
     Raises:
+        PyTorchNeeded: there is no `tokenizer.json`, as for tokenizers that are written in Python.
         ValueError: `tokenizer.json` is broken.
-        OSError: a file is missing.
+        OSError: another file is missing.
     """
 
     def __init__(self, folder: Path):
         file = folder / "tokenizer.json"
+        if not file.is_file():
+            raise PyTorchNeeded(
+                f"{folder} has no tokenizer.json, so its tokenizer needs PyTorch and transformers: load it with "
+                '`pipeline("summarization", ..., runtime="onnx")`'
+            )
         content = file.read_text(encoding="utf-8")
         config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
         try:

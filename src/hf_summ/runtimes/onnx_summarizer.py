@@ -49,7 +49,7 @@ from hf_summ.runtimes.settings import (
     LACKING,
     SETTINGS,
     SUPPORTED,
-    UnsupportedSetting,
+    PyTorchNeeded,
     check_generation_settings,
     in_types,
     lacking,
@@ -198,7 +198,7 @@ class OnnxSummarizer(DocumentSummarizer):
         merged = {**defaults, **given}
         unsupported = lacking(merged)
         if unsupported is not None:
-            raise UnsupportedSetting(
+            raise PyTorchNeeded(
                 f"`{unsupported}` is {merged[unsupported]!r:.80}, which ONNX Runtime's search lacks: omit it, or load "
                 "the checkpoint itself with `pipeline`"
             )

@@ -105,8 +105,8 @@ CHOICE_SETTINGS = frozenset(
 )
 
 
-class UnsupportedSetting(ValueError):
-    """A setting that the search around graphs lacks."""
+class PyTorchNeeded(ValueError):
+    """Only PyTorch and transformers have a setting that the search around graphs lacks, or can read the tokenizer."""
 
 
 # settings that this search has; `max_length` and `min_length` are other names of limits
