@@ -1,11 +1,13 @@
 """Bundled models: how they are found, loaded and refused."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 import hf_summ
@@ -60,6 +62,17 @@ def test_the_model_of_the_package_is_small_and_summarizes(tmp_path):
     int8.save_pretrained(tmp_path)
     # a quarter of the size in float32, and the scales and biases
     assert (tmp_path / "model.safetensors").stat().st_size <= 0.26 * 4 * summarizer.model.num_parameters()
+
+
+@pytest.mark.parametrize("name", ["arxiv-tldr", "arxiv-title"])
+def test_the_results_of_a_card_are_those_of_its_table(name):
+    front, text = (pretrained.FOLDER / name / "README.md").read_text(encoding="utf-8").split("\n---\n", 1)
+    (model,) = yaml.safe_load(front.removeprefix("---\n"))["model-index"]
+    (result,) = model["results"]
+    results = {metric["name"]: metric["value"] for metric in result["metrics"]}
+    # the first column has the model's scores
+    rows = re.findall(r"^\| (ROUGE-.) \| ([\d.]+)", text, re.MULTILINE)
+    assert results == {score: float(value) for score, value in rows}
 
 
 @pytest.mark.thorough
