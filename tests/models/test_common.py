@@ -365,6 +365,11 @@ def test_rows_of_labels_fit_the_documents_and_decoder_inputs(architecture, train
         model(**inputs, labels=labels)
     with pytest.raises(ValueError, match=r"labels have shape \(1, .\), but decoder inputs"):
         model(**inputs, labels=labels, decoder_input_ids=labels.expand(documents, -1))
+    # the decoder itself accepts several rows a document, as beams have them
+    labels = architecture.labels(rows=2 * documents)
+    assert len(model(**inputs, decoder_input_ids=labels.clamp(min=0)).logits) == 2 * documents
+    with pytest.raises(ValueError, match=f"{2 * documents} rows of labels but {documents} documents"):
+        model(**inputs, labels=labels)
 
 
 @pytest.mark.thorough

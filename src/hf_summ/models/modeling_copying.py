@@ -289,8 +289,8 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
             copies; loss and loss_parts if labels are given; copy_attentions, copy_gates and coverage if it copies.
 
         Raises:
-            ValueError: a label is outside the vocabulary, labels have another shape than decoder inputs, or copying
-                lacks the source's subwords; or as the model's.
+            ValueError: a label is outside the vocabulary, labels have another shape than decoder inputs or more rows
+                than documents, or copying lacks the source's subwords; or as the model's.
         """
         return self._forward(
             labels=labels,
@@ -317,13 +317,16 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
                 inputs["decoder_input_ids"] = self.prepare_decoder_input_ids_from_labels(labels)
         outputs = self.model(**inputs)
         decoder_shape = outputs.last_hidden_state.shape[:2]
+        documents = outputs.encoder_last_hidden_state.shape[0]
         # the loss would accept fewer labels
         if labels is not None and labels.shape != decoder_shape:
             raise ValueError(
                 f"labels have shape {tuple(labels.shape)}, but decoder inputs {tuple(decoder_shape)}: make them equal"
             )
-        fields = dict(outputs.items())
-        fields.update(self._score(outputs, inputs, labels, num_items_in_batch, skip_logits))
+        # the losses of copying read the source of each row of labels
+        if labels is not None and len(labels) != documents:
+            raise ValueError(f"{len(labels)} rows of labels but {documents} documents: give each its row")
+        fields = dict(outputs.items()) | self._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         return _create_output(self.output_class, fields)
 
     def read_labels(self, labels: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
@@ -351,8 +354,6 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
             ids: (R, T), labels or a result of `generate()`.
             source_ids: (B, S), the source's subwords.
         """
-        if not self.config.unknown_ids:
-            return ids
         words = self.known_ids(ids)
         if source_ids is None or not self.unknown_ids:
             return words
