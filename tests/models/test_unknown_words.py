@@ -13,6 +13,7 @@ from transformers import (
     WatermarkingConfig,
     pipeline,
 )
+from transformers.generation import BaseStreamer
 
 from hf_summ import SummarizationPipeline
 from hf_summ.data import fit_vocabulary
@@ -188,6 +189,31 @@ def test_transition_scores_are_those_of_the_words_and_pointers_that_were_written
     if beams > 1:
         written = model.compute_transition_scores(outputs.sequences, outputs.scores, beam_indices)
         torch.testing.assert_close(written.sum(1), outputs.sequences_scores)
+
+
+class Ids(list, BaseStreamer):
+    """All ids that were streamed of a single summary."""
+
+    def put(self, value):
+        self.extend(value.flatten().tolist())
+
+    def end(self):
+        """Nothing is left to write."""
+
+
+def test_a_streamer_gets_the_ids_that_are_returned(architecture):
+    model, (inputs, _) = copying_model(architecture), inputs_with_unknown_words(architecture)
+    inputs = {name: value[:1] for name, value in inputs.items()}
+    start = model.config.decoder_start_token_id
+    prompt = torch.tensor([[start, FIRST, 5]])
+    streamer = Ids()
+    # all words but copied ones of the source are forbidden
+    settings = {"max_new_tokens": 4, "min_new_tokens": 4, "suppress_tokens": list(range(VOCAB_SIZE))}
+    (ids,) = model.generate(**inputs, decoder_input_ids=prompt, streamer=streamer, **settings).tolist()
+    assert streamer == ids
+    assert ids[:3] == [start, FIRST_POINTER + 1, 5]
+    # the two words that the vocabulary lacks are first at positions 1 and 6
+    assert set(ids[3:]) <= {FIRST_POINTER + 1, FIRST_POINTER + 6}
 
 
 def test_settings_in_words_and_texts_count_copied_words(architecture):

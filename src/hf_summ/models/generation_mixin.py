@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from .generation_rules import (
     Texts,
     word_rules,
 )
-from .layers_copying import CoveragePenaltyLogitsProcessor
+from .layers_copying import CoveragePenaltyLogitsProcessor, hooked_arguments
 from .layers_transformer import CACHE, cache_argument, rows_of, top_scores
 from .text_documents import WordTable, word_table
 
@@ -117,7 +118,7 @@ def unsupported_setting(config, stopping_criteria, model_kwargs, synced_gpus: bo
     for name in _OMITTED:
         if getattr(config, name):
             return name
-    for name in ("decoder_attention_mask", CACHE):
+    for name in ("decoder_attention_mask", CACHE, "streamer"):
         if model_kwargs.get(name) is not None:
             return name
     if not model_kwargs["use_cache"]:
@@ -185,15 +186,6 @@ def search(
             cache.reorder_cache(torch.tensor(rows, device=device))
         inputs["decoder_input_ids"] = ids[:, -1:]
         outputs = model(**inputs, return_dict=True)
-
-
-def hooked_arguments(model: torch.nn.Module) -> set[str]:
-    """The arguments that hooks add to calls of a model's modules, such as `adapter_names` of PEFT."""
-    names: set[str] = set()
-    for module in model.modules():
-        for hook in module._forward_pre_hooks.values():
-            names.update(getattr(hook, "keywords", ()))
-    return names
 
 
 def start_of(input_ids: torch.Tensor, config) -> Beams | Texts:
@@ -313,6 +305,10 @@ class SummarizationGenerationMixin(GenerationMixin):
         if source_ids is not None and not has_mask and pad not in (None, self.config.eos_token_id):
             # transformers infers it only for models without an encoder
             kwargs["attention_mask"] = (source_ids != pad).long()
+        streamer = kwargs.get("streamer")
+        if streamer is not None:
+            # it gets the ids that are returned
+            kwargs["streamer"] = SimpleNamespace(put=lambda ids: streamer.put(self._written_ids(ids)), end=streamer.end)
         running = RunningGeneration(tokenizer, source_ids, candidates)
         token = _running.set(running)
         try:
@@ -326,7 +322,11 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     def _finished(self, sequences: torch.Tensor, running: RunningGeneration) -> torch.Tensor:
         """Postprocess the sequences of generate()'s output."""
-        return sequences
+        return self._written_ids(sequences)
+
+    def _written_ids(self, columns: torch.Tensor) -> torch.Tensor:
+        """The ids that are returned and streamed for columns of the scores."""
+        return columns
 
     def _beam_search(self, *args, **kwargs):
         return self._search(super()._beam_search, *args, **kwargs)
@@ -337,13 +337,10 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _search(
         self, transformers_search, input_ids, logits_processor, stopping_criteria, generation_config, **model_kwargs
     ):
-        synced_gpus, streamer = model_kwargs.pop("synced_gpus", False), model_kwargs.pop("streamer", None)
+        synced_gpus = model_kwargs.pop("synced_gpus", False)
         if len(input_ids) > len(model_kwargs["encoder_outputs"][0]) and "adapter_names" in hooked_arguments(self):
             raise ValueError("`adapter_names` needs one text a document: set `num_beams=1, num_return_sequences=1`")
         setting = unsupported_setting(generation_config, stopping_criteria, model_kwargs, synced_gpus)
-        if streamer is not None:
-            setting = "streamer"
-            model_kwargs["streamer"] = streamer
         if setting is not None:
             for name in ("beam_stopping", "ngram_blocking", "whole_sentences"):
                 value = getattr(generation_config, name)

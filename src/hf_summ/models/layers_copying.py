@@ -40,6 +40,15 @@ def has_plain_output(layer: nn.Module) -> bool:
     return not any(hooks)
 
 
+def hooked_arguments(model: nn.Module) -> set[str]:
+    """The arguments that hooks add to calls of a model's modules, such as `adapter_names` of PEFT."""
+    names: set[str] = set()
+    for module in model.modules():
+        for hook in module._forward_pre_hooks.values():
+            names.update(getattr(hook, "keywords", ()))
+    return names
+
+
 def project_to_words(layer: nn.Linear, hidden_states: torch.Tensor) -> torch.Tensor:
     """Apply the output layer of V words: hidden states (R, T, C) -> scores (R, T, V).
 

@@ -456,12 +456,12 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
         pointers = source_ids.shape[1] if has_pointers else 0
         return word_table(self._word_tokenizer(), self.config.vocab_size, pointers)
 
-    def _finished(self, sequences, running):
+    def _written_ids(self, columns):
         if not self.unknown_ids:
-            return sequences
+            return columns
         vocab_size = self.config.vocab_size
-        is_pointer_column = (sequences >= vocab_size) & (sequences < FIRST_POINTER)
-        return torch.where(is_pointer_column, FIRST_POINTER + sequences - vocab_size, sequences)
+        is_pointer_column = (columns >= vocab_size) & (columns < FIRST_POINTER)
+        return torch.where(is_pointer_column, FIRST_POINTER + columns - vocab_size, columns)
 
     def compute_transition_scores(self, sequences, scores, beam_indices=None, normalize_logits=False):
         """transformers' method, for scores that may also have columns of pointers."""
