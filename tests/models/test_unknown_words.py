@@ -231,6 +231,24 @@ def test_settings_in_words_and_texts_count_copied_words(architecture):
     assert torch.equal(model.generate(**inputs, **settings, stopping_criteria=criteria), ids)
 
 
+@pytest.mark.parametrize("units", ["words", "characters"])
+def test_stop_sequences_are_read_without_the_word_that_transformers_probes(units):
+    document = "The mayor opened new roads ." if units == "words" else "市长周一开放了新桥。"
+    tokenizer = fit_vocabulary([document] * 2, units=units, show_progress=False)
+    model, processor = build_with_processor(POINTER_GENERATOR, tokenizer)
+    summarizer = pipeline("summarization", model=model, processor=processor)
+    settings = {"no_repeat_ngram_size": 1, "max_new_tokens": 4, "min_new_tokens": 4, "num_beams": 1}
+    settings |= {"suppress_tokens": tokenizer.all_special_ids, "return_tensors": True}
+    whole = summarizer(document, **settings)[0]["summary_token_ids"].tolist()
+    assert len(whole) == 5
+    # after the start token, the second and third word
+    stop_sequence = tokenizer.decode(whole[2:4])
+    settings["min_new_tokens"] = 0
+    for stops in (stop_sequence, ["never", stop_sequence]):
+        stopped = summarizer(document, **settings, stop_sequence=stops)[0]["summary_token_ids"].tolist()
+        assert stopped == whole[:4]
+
+
 def test_a_model_that_does_not_copy_reads_them_as_unknown():
     for architecture, settings in ((DRGD, {}), (GDLF, {"tags": "none"})):
         processor, config = architecture.processor(fitted_tokenizer(), **settings), architecture.config(**settings)

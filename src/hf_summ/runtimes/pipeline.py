@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import Dataset, IterableDataset
-from transformers import AutoTokenizer, GenerationConfig, Pipeline
+from transformers import AutoTokenizer, GenerationConfig, Pipeline, StopStringCriteria
 from transformers.utils import logging
 
 from hf_summ.common.messages import check_choice
@@ -19,6 +19,9 @@ from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.long_documents import TRUNCATE
 from hf_summ.runtimes.processors import load_processor
 from hf_summ.runtimes.settings import check_generation_settings, in_types, overriding_settings
+
+# transformers decodes each token after this word, to get the text with which the token continues a summary
+_PREFIX = "abcdef"
 
 logger = logging.get_logger(__name__)
 
@@ -187,6 +190,11 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
         candidates = [example.note["candidates"] for example in examples if "candidates" in example.note]
         if candidates:
             settings.update(choice_settings(self.model, candidates))
+        stop_strings = settings.get("stop_strings")
+        if stop_strings is not None and self.tokenizer.unk_token in self.tokenizer.tokenize(_PREFIX):
+            del settings["stop_strings"]
+            criterion = _StopStrings(self.tokenizer, stop_strings)
+            settings["stopping_criteria"] = [*(settings.get("stopping_criteria") or []), criterion]
         nan_processor = _NanProcessor()
         # our models warn of NaN themselves, others by this processor
         if not is_ours:
@@ -244,6 +252,15 @@ class _Choice:
     def __call__(self, model, input_ids, logits_processor, stopping_criteria, generation_config, **model_kwargs):
         inputs = {name: model_kwargs[name] for name in ("encoder_outputs", "attention_mask")}
         return likeliest_sentences(model, self._candidates, generation_config, inputs)
+
+
+class _StopStrings(StopStringCriteria):
+    """transformers' criterion, for vocabularies that lack the word after which transformers decodes tokens."""
+
+    @staticmethod
+    def clean_tokenizer_vocab(tokenizer, *args, **settings):
+        # every vocabulary has its token of unknown words
+        return StopStringCriteria.clean_tokenizer_vocab(tokenizer, tokenizer.unk_token, **settings)
 
 
 class _NanProcessor:
