@@ -22,7 +22,7 @@ def test_of_equally_likely_sentences_a_pair_is_chosen():
     candidates = [Candidate(text, [1] * 6, merit) for text, merit in merits.items()]
     log_probs = np.full((3, 6), -1.0)
     pair = "We propose a rank for sand and show that the rank is fair."
-    assert likeliest(candidates, log_probs, length_penalty=1.0).text == pair
+    assert likeliest(candidates, log_probs).text == pair
 
 
 def test_a_limit_below_every_sentence_cuts_the_first_one(tiny_tokenizer):
@@ -42,11 +42,13 @@ def test_a_lone_surrogate_is_replaced(tiny_tokenizer):
     assert summarizer(SENTENCES[0].replace(" ", " \ud83d ", 1), **settings) == expected
 
 
-def test_a_higher_length_penalty_favors_longer_sentences():
-    candidates = [Candidate("short", [1] * 2), Candidate("long", [1] * 6)]
+def test_a_score_is_the_mean_log_probability_plus_the_merit():
+    candidates = [Candidate("short", [1] * 2, merit=0.5), Candidate("long", [1] * 6, merit=0.3)]
     log_probs = np.array([[-1.0, -1.0, 0.0, 0.0, 0.0, 0.0], [-0.9] * 6])
-    assert likeliest(candidates, log_probs, length_penalty=1.0).text == "long"
-    assert likeliest(candidates, log_probs, length_penalty=0.0).text == "short"
+    # -1.0 + 0.5 and -0.9 + 0.3
+    assert likeliest(candidates, log_probs).text == "short"
+    log_probs[1] = -0.7
+    assert likeliest(candidates, log_probs).text == "long"
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
@@ -54,16 +56,16 @@ def test_the_likeliest_candidate_is_chosen(architecture, tiny_tokenizer, tmp_pat
     model, processor = build_with_processor(architecture, tiny_tokenizer)
     documents = [" ".join(SENTENCES), " ".join(SENTENCES[3:])]
     summarizer = pipeline("summarization", model=model, processor=processor)
-    settings = {"max_new_tokens": 60, "length_penalty": 0.7}
-    records = summarizer(documents, batch_size=2, whole_sentences=True, **settings)
+    # penalties of a beam search, which do not apply
+    model.generation_config.length_penalty = 3.0
+    model.generation_config.gnmt_length_penalty = 2.1
+    records = summarizer(documents, batch_size=2, whole_sentences=True, max_new_tokens=60)
     for document, record in zip(documents, records, strict=True):
         scores = {}
         for candidate, merit in sentence_candidates(document).items():
             # one at a time, by the model's loss: the mean of the negative log-probabilities
             inputs = processor(document, text_target=candidate, return_tensors="pt")
-            number = inputs["labels"].shape[1]
-            loss = model(**inputs).loss_parts["nll"].item()
-            scores[candidate] = -loss * number / number**0.7 + merit
+            scores[candidate] = merit - model(**inputs).loss_parts["nll"].item()
         assert len(scores) > 1
         assert record["summary_text"] == max(scores, key=scores.__getitem__)
 
@@ -202,10 +204,11 @@ def test_a_setting_of_the_search_has_no_effect_and_a_warning_says_so(tiny_tokeni
     model, processor = build_with_processor(GDLF, tiny_tokenizer)
     model.generation_config.whole_sentences = True
     summarizer = pipeline("summarization", model=model, processor=processor)
-    summarizer(SENTENCES[0], max_new_tokens=60, length_penalty=1.2)
+    expected = summarizer(" ".join(SENTENCES), max_new_tokens=60)
     assert "no effect" not in caplog.text
-    summarizer(SENTENCES[0], max_new_tokens=60, num_beams=3)
-    assert "`num_beams` has no effect" in caplog.text
+    for name, value in (("num_beams", 3), ("length_penalty", 9.0), ("gnmt_length_penalty", 9.0)):
+        assert summarizer(" ".join(SENTENCES), max_new_tokens=60, **{name: value}) == expected
+        assert f"`{name}` has no effect" in caplog.text
     caplog.clear()
     summarizer(SENTENCES[0], max_new_tokens=6, num_beams=3, whole_sentences=False)
     assert "no effect" not in caplog.text

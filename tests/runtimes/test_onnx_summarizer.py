@@ -85,6 +85,18 @@ def test_min_length_forbids_an_earlier_end(beam_stopping):
     assert len(bounded["summary_token_ids"]) >= 40
 
 
+@pytest.mark.parametrize("name", ["length_penalty", "gnmt_length_penalty"])
+def test_a_penalty_on_length_has_no_effect_on_a_choice_and_a_warning_says_so(name, caplog):
+    summarizer = OnnxSummarizer(bundled_model())
+    abstract = (
+        "We propose a rank for sand. It is fair and needs two days. Experiments on 40 beaches show that it is new."
+    )
+    expected = summarizer(abstract)
+    assert not caplog.text
+    assert summarizer(abstract, **{name: 0.0}) == expected
+    assert f"`{name}` has no effect" in caplog.text
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("family", ["mpnet", "roberta"])
 def test_positions_are_counted_from_the_first_usable_one(family, tiny_tokenizer, tmp_path):

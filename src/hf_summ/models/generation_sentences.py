@@ -1,7 +1,7 @@
 """Summaries that are whole sentences of their documents, chosen by a model: the setting `whole_sentences`.
 
 The candidates are the sentences that `text_candidates` makes of a document. The summary is the candidate with the
-highest sum of two numbers: its length-normalized log-probability, and its merit, which depends on the text alone.
+highest sum of two numbers: the mean log-probability of its tokens, and its merit, which depends on the text alone.
 
 The runtime without PyTorch uses this module too, so that torch is imported within a function.
 """
@@ -144,19 +144,20 @@ def _without_start_and_end(token_ids: Iterable, tokenizer: Any) -> list[int]:
     return ids
 
 
-def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray, length_penalty: float) -> Candidate:
-    """The candidate with the highest sum of its length-normalized log-probability and its merit.
+def likeliest(candidates: Sequence[Candidate], log_probs: np.ndarray) -> Candidate:
+    """The candidate with the highest sum of the mean log-probability of its tokens and its merit.
+
+    The length penalties of beam search do not apply, as merits are weighed against the mean.
 
     Args:
         candidates: the N candidates of a document.
         log_probs: (N, T), the log-probabilities of their tokens; those after the end of a candidate do not count.
-        length_penalty: the exponent of the number of tokens, by which the sum of their log-probabilities is divided.
     """
     scores = []
     for candidate, token_log_probs in zip(candidates, log_probs, strict=True):
         length = len(candidate.ids)
         log_prob = token_log_probs[:length].sum()
-        scores.append(log_prob / length**length_penalty + candidate.merit)
+        scores.append(log_prob / length + candidate.merit)
     return candidates[int(np.argmax(scores))]
 
 
@@ -203,6 +204,6 @@ def likeliest_sentences(
         outputs = model(**document_inputs, decoder_input_ids=decoder_input_ids, use_cache=False, return_dict=True)
         log_probs = outputs.logits.float().log_softmax(-1)
         token_log_probs = log_probs.gather(-1, ids[..., None])[..., 0]
-        best = likeliest(sentences, token_log_probs.numpy(force=True), config.length_penalty)
+        best = likeliest(sentences, token_log_probs.numpy(force=True))
         chosen.append([config.decoder_start_token_id, *best.ids])
     return torch.tensor(pad_rows(chosen, config.pad_token_id), device=model.device)

@@ -210,7 +210,7 @@ def sentence_candidates(text: str, fits: Callable[[str], bool] = _has_few_words)
     """The sentences of a text, their shorter forms and their pairs, each with its merit.
 
     The merit is the sum of a sentence's features, weighted by `FEATURE_WEIGHTS`. The model's score of a candidate is
-    added to it: the length-normalized log-probability of the candidate's tokens.
+    added to it: the mean log-probability of the candidate's tokens.
 
     Each candidate has an end mark, has no line break, and begins with a capital or a name such as "iPhone". An
     acronym that the text explains elsewhere is spelled out. If no sentence has a suitable length and closed brackets,

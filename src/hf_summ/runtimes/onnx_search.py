@@ -282,11 +282,7 @@ def _without_finished(
 
 
 def choose_sentences(
-    step: Graph,
-    source: Mapping[str, np.ndarray],
-    candidates: Sequence[Sequence[Candidate]],
-    first: int,
-    length_penalty: float,
+    step: Graph, source: Mapping[str, np.ndarray], candidates: Sequence[Sequence[Candidate]], first: int
 ) -> list[list[int]]:
     """The ids of each document's likeliest candidate, with the start token.
 
@@ -303,7 +299,7 @@ def choose_sentences(
         sequences = np.concatenate((start, ids), axis=1)
         log_probs = log_softmax(_outputs(step, document_source, sequences, LOGITS))
         token_log_probs = np.take_along_axis(log_probs, ids[..., None], 2)[..., 0]
-        best = likeliest(sentences, token_log_probs, length_penalty)
+        best = likeliest(sentences, token_log_probs)
         chosen.append([first, *best.ids])
     return chosen
 

@@ -261,7 +261,7 @@ class OnnxSummarizer(DocumentSummarizer):
         candidates = [example.note["candidates"] for example in examples if "candidates" in example.note]
         if candidates:
             first = _first_token(config)
-            chosen = choose_sentences(self._decoder, source, candidates, first, config.length_penalty)
+            chosen = choose_sentences(self._decoder, source, candidates, first)
             return pad_rows(chosen, config.pad_token_id)[:, None]
         sequences = self._searched(source, config, rules)
         if pointers:

@@ -93,15 +93,7 @@ _CPU = ("None", "cpu", "-1")
 
 # settings that a choice among whole sentences reads or refuses
 CHOICE_SETTINGS = frozenset(
-    {
-        "whole_sentences",
-        "length_penalty",
-        "max_new_tokens",
-        "max_length",
-        "max_time",
-        "do_sample",
-        "num_return_sequences",
-    }
+    {"whole_sentences", "max_new_tokens", "max_length", "max_time", "do_sample", "num_return_sequences"}
 )
 
 
