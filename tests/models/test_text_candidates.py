@@ -353,6 +353,18 @@ def test_the_merit_of_a_sentence_weighs_its_features():
     }
 
 
+def test_no_candidate_ends_where_the_limit_of_reading_falls():
+    paid, unread = "The tenant of floor 1 shall pay the rent.", "The tenant of floor 2 shall pay the rent of a month."
+    # too long for a candidate
+    filler = f"We pay {'rent ' * 3979}rent."
+    text = f"{paid} {filler} {unread}"
+    assert text[:20_000].endswith("shall pay the rent of a mont")
+    assert list(sentence_candidates(text)) == [paid]
+    # without the end of a sentence, all is read
+    (endless,) = sentence_candidates("rent " * 5000)
+    assert endless == f"Rent {'rent ' * 3998}rent."
+
+
 def test_a_text_in_capitals_gives_sentences_in_lower_case():
     text = "SAND MOVES IN MANY RIVERS TODAY. WE SHOW THAT SAND MOVES IN ALL RIVERS."
     expected = ["Sand moves in many rivers today.", "We show that sand moves in all rivers."]

@@ -15,7 +15,7 @@ import numpy as np
 
 from .text_acronyms import long_forms_of, with_long_forms
 from .text_actions import PAPER, REFERENCE, actions_of
-from .text_repairs import repaired_text
+from .text_repairs import MAX_READ, repaired_text
 from .text_sentences import FIRST_ITEM, LATER_ITEM, capitalized, finished, sentences_of
 
 # the least and the largest number of words of a candidate, and the largest one of a pair
@@ -214,14 +214,21 @@ def sentence_candidates(text: str, fits: Callable[[str], bool] = _has_few_words)
 
     Each candidate has an end mark, has no line break, and begins with a capital or a name such as "iPhone". An
     acronym that the text explains elsewhere is spelled out. If no sentence has a suitable length and closed brackets,
-    all are given.
+    all are given. Of a text with more than `MAX_READ` characters, the sentence in which the limit falls is left out.
 
     Args:
         text: the document.
         fits: whether a sentence is short enough. Acronyms are spelled out only in sentences that fit.
     """
+    is_cut = len(text.strip()) > MAX_READ
     text = repaired_text(text)
-    sentences = sentences_of(text) or [finished(text)]
+    sentences = sentences_of(text)
+    if is_cut and len(sentences) > 1:
+        # the last sentence mostly ends within a word
+        sentences.pop()
+    if not sentences:
+        # for instance of a blank text
+        sentences = [finished(text)]
     forms = [_suitable_forms(sentence) for sentence in sentences]
     singles = _preferred(list(chain.from_iterable(forms))) or sentences
     # a long text has thousands of pairs, of which only the first ones are made

@@ -4,8 +4,8 @@ import re
 
 from .text_sentences import SENTENCE_START
 
-# the largest number of characters that are read, as no abstract is longer
-_MAX_READ = 20_000
+# the largest number of characters that are read of a document, as no abstract is longer
+MAX_READ = 20_000
 # a word or compound that was split after a hyphen, as in "implemen- tation", but neither "pre- and post-war", nor a
 # dash as in "a dog- the old one", nor charges of particles as in "e+ e- collisions" and "K- mesons"
 _SPLIT_WORD = re.compile(
@@ -54,7 +54,7 @@ def repaired_text(text: str) -> str:
     A text in capitals gets lower case, except at the beginnings of sentences. Keywords after an abstract are left out.
     A heading in the first line becomes a paragraph.
     """
-    text = _BACKQUOTES.sub("", text.strip()[:_MAX_READ])
+    text = _BACKQUOTES.sub("", text.strip()[:MAX_READ])
     text = _with_heading_apart(_KEYWORDS.sub("", text))
     if text.isupper():
         # the words of the patterns are in lower case
