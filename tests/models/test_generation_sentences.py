@@ -110,6 +110,31 @@ def test_models_of_transformers_choose_too(tiny_tokenizer):
         assert record["summary_text"] in sentence_candidates(text)
 
 
+# a pair of them would say of the network what is said of another one
+NETWORK = "We present FooNet, a network for parsing mixed languages without a treebank."
+RIVAL = "The proposed method is ten times slower than all the baselines and fails on Chinese texts."
+
+
+def test_no_door_pairs_sentences_of_different_documents(tiny_tokenizer):
+    model, processor = build_with_processor(POINTER_GENERATOR, tiny_tokenizer)
+    settings = {"whole_sentences": True, "max_new_tokens": 200}
+    summarizer = pipeline("summarization", model=model, processor=processor)
+    # the pair has the highest merit
+    assert summarizer(f"{NETWORK} {RIVAL}", **settings)[0]["summary_text"].startswith(f"{NETWORK[:-1]}, and the ")
+    example = [NETWORK, RIVAL]
+    (record,) = summarizer([example], **settings)
+    assert record["summary_text"] in example
+    alone = pipeline_summarization.SummarizationPipeline(model, processor=processor)
+    assert alone([example], **settings) == [record]
+    assert alone([example, RIVAL], batch_size=2, **settings) == [record, {"summary_text": RIVAL}]
+    assert explain(model, processor, example, **settings).summary == record["summary_text"]
+    inputs = processor([example], return_tensors="pt")
+    for candidates in (None, [example]):
+        ids = model.generate(**inputs, tokenizer=processor, candidates=candidates, **settings)
+        assert chosen_text(ids[0], example, tiny_tokenizer, special_tokens=False) == record["summary_text"]
+        assert processor.batch_decode(ids, skip_special_tokens=True)[0].strip() == record["summary_text"]
+
+
 # each sentence has names, which a vocabulary of words lacks below
 NAMED = "Ana Lopez of the army opened the crossing. Bo Quux of the navy paid the builders of the bridge."
 VOCABULARIES = {

@@ -353,6 +353,26 @@ def test_the_merit_of_a_sentence_weighs_its_features():
     }
 
 
+def test_several_documents_give_candidates_of_their_own():
+    definition = "We define mutual information (MI) anew."
+    fair, slow = "We show that the MI of sand is fair.", "The method needs two days of work."
+    merits = sentence_candidates([definition, f"{fair} {slow}"])
+    # no pair of sentences of both documents, and no acronym of the first one spelled out in the second one
+    pair = "We show that the MI of sand is fair, and the method needs two days of work."
+    assert list(merits) == [definition, fair, slow, pair]
+    # 4 of the 12 long words of both documents
+    assert merits[definition] == pytest.approx(FEATURE_WEIGHTS[0] * 4 / 12)
+    assert list(sentence_candidates(["", definition, " "])) == [definition]
+
+
+def test_a_long_document_leaves_room_for_the_candidates_of_others():
+    long = [f"The tenant of floor {floor} shall pay the rent." for floor in range(100)]
+    short = ["The owner shall heat the house.", "The owner shall paint all of the doors."]
+    candidates = list(sentence_candidates([" ".join(long), " ".join(short)]))
+    assert len(candidates) == 64
+    assert candidates[:5] == [long[0], short[0], long[1], short[1], long[2]]
+
+
 def test_no_candidate_ends_where_the_limit_of_reading_falls():
     paid, unread = "The tenant of floor 1 shall pay the rent.", "The tenant of floor 2 shall pay the rent of a month."
     # too long for a candidate

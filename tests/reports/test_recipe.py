@@ -32,7 +32,7 @@ from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import as_flag, parse_arguments
 from tests.conftest import save
-from tests.data.files import change_json, read_rows
+from tests.data.files import change_json, json_lines, read_rows, write
 from tests.models.architectures import (
     COPY_TRANSFORMER_BERT,
     DRGD,
@@ -182,7 +182,15 @@ def test_a_checkpoint_with_several_summaries_is_evaluated_with_one(recipe, tiny_
     assert GenerationConfig.from_pretrained(tmp_path / "out").num_return_sequences == 3
 
 
-@pytest.mark.parametrize("kind", ["words", "lower case", pytest.param("bart", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "words",
+        pytest.param("several documents", marks=pytest.mark.thorough),
+        "lower case",
+        pytest.param("bart", marks=pytest.mark.thorough),
+    ],
+)
 def test_the_recipe_chooses_the_sentences_that_the_pipeline_chooses(recipe, corpus, tiny_tokenizer, tmp_path, kind):
     documents = [row["document"] for row in read_rows(Path(corpus["test_file"]))]
     shared = {"source_prefix": "tldr: ", "max_new_tokens": 40}
@@ -192,13 +200,19 @@ def test_the_recipe_chooses_the_sentences_that_the_pipeline_chooses(recipe, corp
         model.generation_config.whole_sentences = True
         model.generation_config._from_model_config = False
     else:
-        settings = {"units": "words"} if kind == "words" else {"vocab_size": 300, "lowercase": True}
+        settings = {"vocab_size": 300, "lowercase": True} if kind == "lower case" else {"units": "words"}
         # words that only one document has are unknown
         tokenizer = fit_vocabulary(documents[:1] * 2, show_progress=False, **settings)
         model, processor = build_with_processor(POINTER_GENERATOR, tokenizer)
         shared["whole_sentences"] = True
+    files = {}
+    if kind == "several documents":
+        # in one document, the two sentences would be a pair, with the highest merit
+        documents = [["We propose a rank for sand.", "We show that the rank is fair."]]
+        rows = [{"documents": documents[0], "summary": documents[0][0]}]
+        files = {"test_file": write(tmp_path / "several.jsonl", json_lines(rows))}
     folder = save(tmp_path / "model", model, processor)
-    scores = recipe(folder, do_train=False, do_eval=True, do_predict=True, bf16=False, **shared)
+    scores = recipe(folder, do_train=False, do_eval=True, do_predict=True, bf16=False, **shared, **files)
     predictions = [row["prediction"] for row in read_rows(tmp_path / "out" / "predictions.jsonl")]
     summarizer = pipeline("summarization", model=folder)
     assert predictions == [record["summary_text"] for record in summarizer(documents, **shared)]

@@ -17,7 +17,6 @@ from hf_summ.models.layers_copying import source_columns
 from hf_summ.models.text_documents import FIRST_POINTER, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import prefix_arguments, prefix_of, with_prefix
-from hf_summ.runtimes.long_documents import joined_text
 
 # The largest number of origins that are listed for a word of the summary.
 _MOST_ORIGINS = 8
@@ -145,8 +144,8 @@ def explain(
     _check(model, document, summary)
     if not isinstance(document, str):
         document = list(document)
-    # With `whole_sentences`, the model chooses among the sentences of the text without the prefix.
-    generation.setdefault("candidates", [joined_text(document)])
+    # With `whole_sentences`, the model chooses among the sentences of the document without the prefix.
+    generation.setdefault("candidates", [document])
     prefix = prefix_of(model.config) if source_prefix is None else source_prefix
     document = with_prefix(document, prefix)
     source_arguments = _source_arguments(processor, prefix, phrases, word_tags)

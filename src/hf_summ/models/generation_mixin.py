@@ -240,7 +240,7 @@ class RunningGeneration:
     Attributes:
         tokenizer: the caller's tokenizer, from which the processors count words.
         source_ids: (B, S), the ids of the documents.
-        candidates: for `whole_sentences`, the text of each document, or its candidates.
+        candidates: for `whole_sentences`, the document or documents of each example, or its candidates.
         step_inputs: further inputs of the model at each step.
         coverage_penalty: the processor that reads each step's coverage.
         unknown_id, source: the id of unknown words to replace, and the model's inputs that contain their replacements.
@@ -248,7 +248,7 @@ class RunningGeneration:
 
     tokenizer: PreTrainedTokenizerBase | None
     source_ids: torch.Tensor | None = None
-    candidates: Sequence[str] | Sequence[Sequence] | None = None
+    candidates: Sequence[str | Sequence] | None = None
     step_inputs: dict[str, Any] = field(default_factory=dict)
     coverage_penalty: CoveragePenaltyLogitsProcessor | None = None
     unknown_id: int | None = None
@@ -289,8 +289,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         Args:
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
                 model's checkpoint.
-            candidates: for `whole_sentences`, each document's text, or its `generation_sentences.Candidate`s; by
-                default the text is decoded from the ids.
+            candidates: for `whole_sentences`, each example's document or list of documents, or its
+                `generation_sentences.Candidate`s; by default the documents are decoded from the ids.
         """
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
@@ -364,15 +364,15 @@ class SummarizationGenerationMixin(GenerationMixin):
         return output if generation_config.return_dict_in_generate else output.sequences
 
     def _choose_sentences(self, config, model_kwargs) -> GenerateEncoderDecoderOutput:
-        """The likeliest sentence of each document."""
+        """The likeliest sentence of each example."""
         running = _running.get()
         module = import_module(SENTENCES_MODULE, __package__)
         candidates = running.candidates
         if candidates is None:
             candidates = module.decoded_documents(running.source_ids, self._word_tokenizer(), self.config.vocab_size)
-        if isinstance(candidates[0], str):
+        if isinstance(candidates[0], str) or isinstance(candidates[0][0], str):
             tokenizer, most_tokens = self._word_tokenizer(), config.max_length - 1
-            candidates = [module.candidates_of(text, tokenizer, most_tokens, False) for text in candidates]
+            candidates = [module.candidates_of(document, tokenizer, most_tokens, False) for document in candidates]
         # whole texts need no cache
         for name in (CACHE, "use_cache", "cache_position"):
             model_kwargs.pop(name, None)

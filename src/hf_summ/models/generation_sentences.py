@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .text_candidates import sentence_candidates
-from .text_documents import readable
 
 if TYPE_CHECKING:
     import torch
@@ -35,13 +34,15 @@ class Candidate:
     merit: float = 0.0
 
 
-def candidates_of(text: str, tokenizer: Any, most_tokens: int, special_tokens: bool) -> list[Candidate]:
-    """The candidates of a text that have at most `most_tokens` tokens.
+def candidates_of(
+    document: str | Sequence[str], tokenizer: Any, most_tokens: int, special_tokens: bool
+) -> list[Candidate]:
+    """The candidates of a document that have at most `most_tokens` tokens.
 
     If all are longer, the only candidate is the beginning of the shortest one, without the end token.
 
     Args:
-        text: the document, which must not be blank.
+        document: a text, or several documents of one example; not all may be blank.
         tokenizer: a tokenizer of transformers, or another with its methods.
         most_tokens: the largest number of tokens, including the end token.
         special_tokens: whether summaries have the special tokens that the tokenizer adds, as in BART.
@@ -61,7 +62,7 @@ def candidates_of(text: str, tokenizer: Any, most_tokens: int, special_tokens: b
         (ids,) = tokenizer([sentence], add_special_tokens=special_tokens)["input_ids"]
         return len(with_end(ids)) <= most_tokens
 
-    merits = sentence_candidates(readable(text), fits)
+    merits = sentence_candidates(document, fits)
     sentences = list(merits)
     rows = tokenizer(sentences, add_special_tokens=special_tokens)["input_ids"]
     candidates = []
@@ -84,8 +85,10 @@ def _end_id_of(tokenizer: Any) -> int:
     raise ValueError("`whole_sentences` needs a tokenizer with an `eos_token`, which ends summaries: set it to False")
 
 
-def decoded_documents(source_ids: "torch.Tensor | None", tokenizer: Any, vocab_size: int) -> list[str]:
-    """The texts of documents from their ids (B, S), for a caller of `generate()` that gives no texts.
+def decoded_documents(source_ids: "torch.Tensor | None", tokenizer: Any, vocab_size: int) -> list[list[str]]:
+    """The documents of each example from its ids (B, S), for a caller of `generate()` that gives no texts.
+
+    Documents are separated by the tokenizer's separator, or its end token if it has none.
 
     Raises:
         ValueError: there are no ids, or they lack capitals or words of the texts, so that the sentences would differ.
@@ -104,7 +107,19 @@ def decoded_documents(source_ids: "torch.Tensor | None", tokenizer: Any, vocab_s
             "`whole_sentences` needs the documents' texts, as their ids lack capitals or words: use "
             '`pipeline("summarization")`, or set it to False'
         )
-    return tokenizer.batch_decode(source_ids, skip_special_tokens=True)
+    separator_id = tokenizer.sep_token_id
+    if separator_id is None:
+        separator_id = tokenizer.eos_token_id
+    examples = []
+    for ids in source_ids.tolist():
+        parts: list[list[int]] = [[]]
+        for token_id in ids:
+            if token_id == separator_id:
+                parts.append([])
+            else:
+                parts[-1].append(token_id)
+        examples.append(tokenizer.batch_decode(parts, skip_special_tokens=True))
+    return examples
 
 
 def text_of(token_ids: Iterable, candidates: Iterable[Candidate], tokenizer: Any) -> str:
@@ -124,15 +139,15 @@ def text_of(token_ids: Iterable, candidates: Iterable[Candidate], tokenizer: Any
     return max(equal, key=lambda candidate: candidate.merit).text
 
 
-def chosen_text(token_ids: Iterable, text: str, tokenizer: Any, special_tokens: bool) -> str:
-    """The text of the sentence that a model chose among those of a text, by its ids after a start token.
+def chosen_text(token_ids: Iterable, document: str | Sequence[str], tokenizer: Any, special_tokens: bool) -> str:
+    """The text of the sentence that a model chose among those of a document, by its ids after a start token.
 
     The other arguments are those of `candidates_of`.
     """
     # The limit of `generate` is unknown here. With the chosen sentence's length as the limit, `candidates_of` spells
     # out the same acronyms in it.
     most_tokens = len(_without_start_and_end(token_ids, tokenizer)) + 1
-    candidates = candidates_of(text, tokenizer, most_tokens, special_tokens)
+    candidates = candidates_of(document, tokenizer, most_tokens, special_tokens)
     return text_of(token_ids, candidates, tokenizer)
 
 

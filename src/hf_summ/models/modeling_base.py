@@ -93,16 +93,16 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             return [import_module(SENTENCES_MODULE, __package__).likeliest_sentences]
         return []
 
-    def chosen_text(self, token_ids: torch.Tensor, text: str, tokenizer) -> str:
+    def chosen_text(self, token_ids: torch.Tensor, document: str | list[str], tokenizer) -> str:
         """The text of the sentence that `whole_sentences` chose.
 
         Args:
             token_ids: (L,), the ids that `generate` returned.
-            text: the document.
+            document: a text, or several documents of one example.
             tokenizer: the tokenizer of the model.
         """
         module = import_module(SENTENCES_MODULE, __package__)
-        return module.chosen_text(token_ids, text, tokenizer, special_tokens=False)
+        return module.chosen_text(token_ids, document, tokenizer, special_tokens=False)
 
     def _upload_modified_files(self, working_dir, *args, **kwargs):
         """transformers' upload of a saved model, with its optional code and without local paths."""

@@ -6,8 +6,6 @@ The pipeline of the package hf_summ extends this one by further settings and mod
 from transformers import AutoProcessor, GenerationConfig, Pipeline
 from transformers.utils import logging
 
-from .text_documents import DOCUMENT_SEPARATOR
-
 logger = logging.get_logger(__name__)
 
 
@@ -69,22 +67,19 @@ class SummarizationPipeline(Pipeline):
         del inputs["document_lengths"], inputs["kept_lengths"]
         if length > kept:
             logger.warning(f"the document has {length} tokens, but the model reads {kept}: the others were truncated")
-        text = document if isinstance(document, str) else DOCUMENT_SEPARATOR.join(document)
-        return {**inputs, "document": document, "text": text, "row_length": kept}
+        return {**inputs, "document": document, "row_length": kept}
 
     def _forward(self, inputs, **generate):
         inputs = dict(inputs)
         document = inputs.pop("document")
         row_length = inputs.pop("row_length")
-        # one text, or those of a batch
-        text = inputs.pop("text")
-        texts = [text] if isinstance(text, str) else text
+        # a batch has lists
+        documents = document if isinstance(row_length, list) else [document]
         settings = self._prepare_generate_kwargs(generate, return_dict_in_generate=False)
-        sequences = self.model.generate(**inputs, tokenizer=self.tokenizer, candidates=texts, **settings)
-        sequences = sequences.view(len(texts), -1, sequences.shape[-1])
-        if not self._get_set_generation_params(settings).get("whole_sentences"):
-            text = None
-        return {"sequences": sequences, "document": document, "chosen_from": text, "row_length": row_length}
+        sequences = self.model.generate(**inputs, tokenizer=self.tokenizer, candidates=documents, **settings)
+        sequences = sequences.view(len(documents), -1, sequences.shape[-1])
+        chosen_from = document if self._get_set_generation_params(settings).get("whole_sentences") else None
+        return {"sequences": sequences, "document": document, "chosen_from": chosen_from, "row_length": row_length}
 
     def postprocess(self, outputs, clean_up_tokenization_spaces=None):
         document = outputs["document"]

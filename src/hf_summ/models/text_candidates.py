@@ -1,4 +1,4 @@
-"""The sentences of a text that may be its summary: sentences, their shorter forms, and pairs.
+"""The sentences of a document that may be its summary: sentences, their shorter forms, and pairs.
 
 A shorter form lacks an introduction, a bracket, an inserted clause, or the last clauses. A pair is one sentence that
 says what the authors did and what they found, such as "We propose a rank and show that it is fair". Each is meant to be
@@ -15,6 +15,7 @@ import numpy as np
 
 from .text_acronyms import long_forms_of, with_long_forms
 from .text_actions import PAPER, REFERENCE, actions_of
+from .text_documents import DOCUMENT_SEPARATOR
 from .text_repairs import MAX_READ, repaired_text
 from .text_sentences import FIRST_ITEM, LATER_ITEM, capitalized, finished, sentences_of
 
@@ -206,36 +207,68 @@ def _has_few_words(sentence: str) -> bool:
     return len(sentence.split()) <= _MAX_WORDS
 
 
-def sentence_candidates(text: str, fits: Callable[[str], bool] = _has_few_words) -> dict[str, float]:
-    """The sentences of a text, their shorter forms and their pairs, each with its merit.
+class _ReadDocument:
+    """A document whose sentences may be the summary.
+
+    Attributes:
+        text: the document, repaired.
+        sentences: its sentences, at least one.
+        forms: the suitable forms of each sentence.
+        long_forms: the long forms of its acronyms.
+    """
+
+    def __init__(self, text: str):
+        self.text = repaired_text(text)
+        # a blank text has no sentence
+        self.sentences = sentences_of(self.text) or [finished(self.text)]
+        if len(text.strip()) > MAX_READ and len(self.sentences) > 1:
+            # the last sentence mostly ends within a word
+            self.sentences.pop()
+        self.forms = [_suitable_forms(sentence) for sentence in self.sentences]
+        self.long_forms = long_forms_of(self.text)
+
+    def all_forms(self) -> list[str]:
+        """The forms of all sentences."""
+        return list(chain.from_iterable(self.forms))
+
+
+def sentence_candidates(
+    document: str | Sequence[str], fits: Callable[[str], bool] = _has_few_words
+) -> dict[str, float]:
+    """The sentences of a document, their shorter forms and their pairs, each with its merit.
 
     The merit is the sum of a sentence's features, weighted by `FEATURE_WEIGHTS`. The model's score of a candidate is
     added to it: the mean log-probability of the candidate's tokens.
 
     Each candidate has an end mark, has no line break, and begins with a capital or a name such as "iPhone". An
-    acronym that the text explains elsewhere is spelled out. If no sentence has a suitable length and closed brackets,
-    all are given. Of a text with more than `MAX_READ` characters, the sentence in which the limit falls is left out.
+    acronym that the document explains elsewhere is spelled out. If no sentence has a suitable length and closed
+    brackets, all are given. Of a document with more than `MAX_READ` characters, the sentence in which the limit falls
+    is left out.
 
     Args:
-        text: the document.
+        document: a text, or several documents of one example. Each document then gives candidates of its own in turn.
+            A sentence is not paired with one of another document, nor are acronyms spelled out as in another one.
         fits: whether a sentence is short enough. Acronyms are spelled out only in sentences that fit.
     """
-    is_cut = len(text.strip()) > MAX_READ
-    text = repaired_text(text)
-    sentences = sentences_of(text)
-    if is_cut and len(sentences) > 1:
-        # the last sentence mostly ends within a word
-        sentences.pop()
-    if not sentences:
-        # for instance of a blank text
-        sentences = [finished(text)]
-    forms = [_suitable_forms(sentence) for sentence in sentences]
-    singles = _preferred(list(chain.from_iterable(forms))) or sentences
-    # a long text has thousands of pairs, of which only the first ones are made
-    distinct = _first_distinct(chain(singles, _pairs(forms)), _MAX_CANDIDATES)
-    long_forms = long_forms_of(text)
-    candidates = [_spelled_out(sentence, long_forms, fits) for sentence in distinct]
-    merits = features_of(candidates, text) @ np.array(FEATURE_WEIGHTS)
+    texts = [document] if isinstance(document, str) else document
+    texts = [text for text in texts if text.strip()]
+    documents = [_ReadDocument(text) for text in texts or [""]]
+    forms = []
+    for read_document in documents:
+        forms.extend(read_document.all_forms())
+    preferred = set(_preferred(forms))
+    streams = []
+    for read_document in documents:
+        singles = [form for form in read_document.all_forms() if form in preferred]
+        if not preferred:
+            singles = read_document.sentences
+        # a long text has thousands of pairs, of which only the first ones are made
+        streams.append(chain(singles, _pairs(read_document.forms)))
+    candidates = []
+    for sentence, index in _first_distinct(streams, _MAX_CANDIDATES).items():
+        candidates.append(_spelled_out(sentence, documents[index].long_forms, fits))
+    joined_text = DOCUMENT_SEPARATOR.join([read_document.text for read_document in documents])
+    merits = features_of(candidates, joined_text) @ np.array(FEATURE_WEIGHTS)
     return dict(zip(candidates, merits.tolist(), strict=True))
 
 
@@ -281,14 +314,25 @@ def _preferred(forms: list[str]) -> list[str]:
     return self_contained
 
 
-def _first_distinct(texts: Iterable[str], number: int) -> list[str]:
-    """The first texts that differ from those before, at most `number`. No text after them is read."""
-    distinct: list[str] = []
-    for text in texts:
-        if text not in distinct:
-            distinct.append(text)
-        if len(distinct) == number:
-            break
+def _first_distinct(streams: Sequence[Iterable[str]], number: int) -> dict[str, int]:
+    """The first texts of several streams that differ from those before, at most `number`. No text after them is read.
+
+    The streams are read in turn, one text of each, so that a long one leaves room for the others.
+
+    Returns:
+        The texts, each with the index of the stream that gave it first.
+    """
+    distinct: dict[str, int] = {}
+    unfinished = {index: iter(stream) for index, stream in enumerate(streams)}
+    while unfinished:
+        for index, stream in list(unfinished.items()):
+            text = next(stream, None)
+            if text is None:
+                del unfinished[index]
+                continue
+            distinct.setdefault(text, index)
+            if len(distinct) == number:
+                return distinct
     return distinct
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+from .text_documents import readable
 from .text_sentences import SENTENCE_START
 
 # the largest number of characters that are read of a document, as no abstract is longer
@@ -49,12 +50,12 @@ _FIRST_LETTER = re.compile(r"(?:^|[.!?]\s+|\n\s*\n)\w")
 
 
 def repaired_text(text: str) -> str:
-    """The beginning of a text, with words joined that line ends split.
+    """The beginning of a text, `readable` and with words joined that line ends split.
 
     A text in capitals gets lower case, except at the beginnings of sentences. Keywords after an abstract are left out.
     A heading in the first line becomes a paragraph.
     """
-    text = _BACKQUOTES.sub("", text.strip()[:MAX_READ])
+    text = _BACKQUOTES.sub("", readable(text).strip()[:MAX_READ])
     text = _with_heading_apart(_KEYWORDS.sub("", text))
     if text.isupper():
         # the words of the patterns are in lower case

@@ -317,7 +317,7 @@ class DocumentSummarizer:
             copy_source = None
         self._check_ids(encoded.inputs["input_ids"])
         is_blank = not any(text.strip() for text in texts_of(document))
-        note: Note = {"blank": is_blank, "text": joined_text(document)}
+        note: Note = {"blank": is_blank, "document": document}
         if reader.limit is not None and encoded.length > reader.limit:
             subject = "the document has" if isinstance(document, str) else f"the {len(document)} documents have"
             message = f"{subject} {encoded.length} tokens, but the model reads at most {reader.limit}"
@@ -382,7 +382,7 @@ class DocumentSummarizer:
             for example in written:
                 # the tokenizers of our architectures are used without special tokens; `candidates_of` adds the end
                 example.note["candidates"] = candidates_of(
-                    example.note["text"], self.tokenizer, ends.max_tokens, special_tokens=not self._is_ours
+                    example.note["document"], self.tokenizer, ends.max_tokens, special_tokens=not self._is_ours
                 )
         return written
 

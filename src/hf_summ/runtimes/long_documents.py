@@ -99,7 +99,7 @@ class Note(TypedDict):
 
     Keys:
         blank: whether all its documents are blank.
-        text: its documents, joined.
+        document: the example, shortened if it was too long.
         cut: a warning, if the model does not read all of it. Then there are also `length` and `limit`, its number of
             tokens and the number that the model reads, and `hint`, the end of the warning, which proposes a setting.
         restored_from: the user's example, if the summary gets its upper case from there.
@@ -109,7 +109,7 @@ class Note(TypedDict):
     """
 
     blank: bool
-    text: str
+    document: Example
     cut: NotRequired[str]
     length: NotRequired[int]
     limit: NotRequired[int]

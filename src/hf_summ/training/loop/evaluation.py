@@ -22,7 +22,7 @@ from hf_summ.models.checks import IGNORED_LABEL
 from hf_summ.models.generation_sentences import candidates_of
 from hf_summ.models.modeling_sagcopy import guidance_divergence
 from hf_summ.runtimes.any_model import input_names
-from hf_summ.runtimes.long_documents import joined_text, summary_ends
+from hf_summ.runtimes.long_documents import Example, summary_ends
 from hf_summ.runtimes.pipeline import choice_settings
 from hf_summ.runtimes.settings import overriding_settings
 from hf_summ.training.arguments import SummarizationTrainingArguments
@@ -183,10 +183,10 @@ class RowwiseTrainer(Seq2SeqTrainer):
         for indices, inputs in zip(cast(BatchOrder, dataloader.batch_sampler), dataloader, strict=True):
             records = self._score(model, inputs)
             if generates:
-                texts = None
+                documents_of_batch = None
                 if documents is not None:
-                    texts = [joined_text(documents[index]) for index in indices]
-                self._add_summaries(records, model, inputs, texts)
+                    documents_of_batch = [documents[index] for index in indices]
+                self._add_summaries(records, model, inputs, documents_of_batch)
             indexed_records.extend(zip(indices, records, strict=True))
             self.control = self.callback_handler.on_prediction_step(self.args, self.state, self.control)
         # a row that several processes evaluated counts once
@@ -260,7 +260,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         return records
 
     def _add_summaries(
-        self, records: list[RowRecord], model: nn.Module, inputs: dict[str, Any], texts: list[str] | None
+        self, records: list[RowRecord], model: nn.Module, inputs: dict[str, Any], documents: list[Example] | None
     ) -> None:
         """Generate the summaries of a batch, and add them and their divergences to the records of its rows.
 
@@ -268,9 +268,9 @@ class RowwiseTrainer(Seq2SeqTrainer):
             records: the records of the rows.
             model: the model as accelerate wraps it.
             inputs: the batch.
-            texts: the documents, if the data set has them.
+            documents: the document or documents of each row, if the data set has them.
         """
-        summaries = self.generate_ids(inputs, texts=texts)
+        summaries = self.generate_ids(inputs, documents=documents)
         for record, summary in zip(records, summaries, strict=True):
             record.prediction = summary
         if getattr(base_model(self.model).config, "is_guided", False):
@@ -309,7 +309,10 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     @torch.no_grad()
     def generate_ids(
-        self, inputs: dict[str, torch.Tensor], sampling: GenerationConfig | None = None, texts: list[str] | None = None
+        self,
+        inputs: dict[str, torch.Tensor],
+        sampling: GenerationConfig | None = None,
+        documents: list[Example] | None = None,
     ) -> list[list[int]]:
         """The generated token ids of every row, without trailing padding; see `strip_padding` for what is kept.
 
@@ -317,7 +320,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
             inputs: a batch, whose labels are ignored.
             sampling: settings with which summaries are sampled during training. By default, the model's generation
                 settings and those of `evaluate()` apply, and each row has one summary.
-            texts: the documents, among whose sentences the model chooses if `whole_sentences` is set.
+            documents: the document or documents of each row, among whose sentences the model chooses if
+                `whole_sentences` is set.
         """
         inputs = source_inputs(inputs)
         if sampling is None:
@@ -339,8 +343,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
         generation_config = deepcopy(self.model.generation_config)
         if sampling is not None:
             self.model.generation_config = sampling
-        elif texts is not None:
-            settings.update(self._choice_settings(texts, {**generation_config.to_diff_dict(), **settings}))
+        elif documents is not None:
+            settings.update(self._choice_settings(documents, {**generation_config.to_diff_dict(), **settings}))
         try:
             # generate() calls the encoder directly, outside the method that accelerate wraps
             with self.accelerator.autocast():
@@ -352,11 +356,11 @@ class RowwiseTrainer(Seq2SeqTrainer):
             ends = [ends]
         return [strip_padding(row, generation_config.pad_token_id, ends) for row in generated.tolist()]
 
-    def _choice_settings(self, texts: list[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _choice_settings(self, documents: list[Example], settings: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of `generate()` with which the model chooses among sentences, if `whole_sentences` is set.
 
         Args:
-            texts: the documents of the batch.
+            documents: the document or documents of each row of the batch.
             settings: all settings of the search.
         """
         tokenizer = settings.get("tokenizer")
@@ -365,8 +369,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
         most_tokens = summary_ends(settings).max_tokens
         special_tokens = not hasattr(self.model, "generation_keys")
         candidates = []
-        for text in texts:
-            candidates.append(candidates_of(text, tokenizer, most_tokens, special_tokens))
+        for document in documents:
+            candidates.append(candidates_of(document, tokenizer, most_tokens, special_tokens))
         return choice_settings(self.model, candidates)
 
 

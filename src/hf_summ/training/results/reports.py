@@ -241,7 +241,7 @@ def decode(
     if sources and whole_sentences:
         tokenizer = getattr(processor, "tokenizer", processor)
         special_tokens = not hasattr(processor, "source_features")
-        documents = as_documents(sources[source_column(sources)])
+        documents = sources[source_column(sources)]
         sentences = []
         for ids, document in zip(predictions, documents, strict=True):
             sentences.append(chosen_text(ids, document, tokenizer, special_tokens).strip())
