@@ -124,6 +124,19 @@ def test_several_files_are_read_in_the_order_of_their_names(read, tmp_path):
         assert list(read(names, streaming=True)) == ROWS[:3]
 
 
+def test_csv_files_must_have_the_same_columns(read, tmp_path):
+    full = write(tmp_path / "full.csv", "section,document\nnews,a\n")
+    turned = write(tmp_path / "turned.csv", "document,section\nb,sport\n")
+    short = write(tmp_path / "short.csv", "document\nc\n")
+    assert read([full, turned]).to_list() == [
+        {"section": "news", "document": "a"},
+        {"section": "sport", "document": "b"},
+    ]
+    for files in ([full, short], [short, full], [full, short, turned]):
+        with pytest.raises(ValueError, match=r"short\.csv has no column 'section', which another of these files has"):
+            read(files)
+
+
 def test_a_saved_split_is_read(read, tmp_path):
     datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "split")
     assert read(str(tmp_path / "split")).to_list() == ROWS

@@ -7,6 +7,7 @@ wrote.
 import bz2
 import glob
 import gzip
+import itertools
 import json
 import logging
 import lzma
@@ -203,8 +204,8 @@ def read_files(
         A `Dataset` or, with `streaming`, an `IterableDataset`.
 
     Raises:
-        ValueError: a file does not exist, is of an unknown type or cannot be read, or the files are of several types;
-            the message names the file.
+        ValueError: a file does not exist, is of an unknown type or cannot be read; a CSV file lacks a column of the
+            other files; or the files are of several types. The message names the file.
     """
     # The library is imported here, as its import is slow, and commands that read no rows use this module too.
     import datasets
@@ -390,7 +391,7 @@ def _options(builder: str, files: list[str], csv_separator: str | None, encoding
         Name of an argument -> value. It is empty for Parquet and Arrow, and for JSON without an encoding.
 
     Raises:
-        ParserWarning of pandas: as `_csv_options`, for CSV files.
+        ParserWarning of pandas, ValueError: as `_csv_options`, for CSV files.
     """
     if builder == "csv":
         return _csv_options(files, csv_separator, encoding)
@@ -411,6 +412,7 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
 
     Raises:
         ParserWarning of pandas: the first row of a file has more fields than the header.
+        ValueError: a file lacks a column of another file.
     """
     # The libraries are imported here, as their import is slow.
     import datasets
@@ -420,14 +422,23 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
     if separator is None:
         separator = "\t" if extension_of(files[0]) == ".tsv" else ","
     encoding = encoding or "utf-8-sig"
+    # File -> the names of its columns.
+    headers: dict[str, list[str]] = {}
     for file in files:
         with warnings.catch_warnings():
             # If the first row has more fields than the header, pandas would drop fields, or shift them by a column, and
             # only warn. The warning becomes an error here.
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             rows = pandas.read_csv(file, nrows=1, sep=separator, encoding=encoding, index_col=False)
+        headers[file] = list(rows.columns)
+    # The columns of all files, each once.
+    columns = list(dict.fromkeys(itertools.chain.from_iterable(headers.values())))
+    for file, header in headers.items():
+        for column in columns:
+            if column not in header:
+                raise ValueError(f"{file} has no column '{column}', which another of these files has")
     # Without these arguments, pandas would change fields that look like numbers or like missing values, such as NA.
-    texts = datasets.Features({column: datasets.Value("string") for column in rows.columns})
+    texts = datasets.Features({column: datasets.Value("string") for column in columns})
     return {"sep": separator, "encoding": encoding, "index_col": False, "keep_default_na": False, "features": texts}
 
 
