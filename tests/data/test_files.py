@@ -137,6 +137,20 @@ def test_csv_files_must_have_the_same_columns(read, tmp_path):
             read(files)
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_a_blank_line_is_a_row_of_a_csv_file_with_one_column(read, tmp_path, line_end):
+    lines = ["document", "a", "", '"b', "", 'c"', '""', "d"]
+    file = write(tmp_path / "a.csv", line_end.join(lines))
+    texts = ["a", "", f"b{line_end}{line_end}c", "", "d"]
+    assert read(file)["document"] == texts
+    assert [row["document"] for row in read(file, streaming=True)] == texts
+    # The end of the last line begins no row.
+    assert read(write(tmp_path / "b.csv", line_end.join([*lines, ""])))["document"] == texts
+    # Each row of two columns has a separator.
+    pairs = write(tmp_path / "c.csv", line_end.join(["document,summary", "a,b", "", "c,d", ",", ""]))
+    assert read(pairs)["document"] == ["a", "c", ""]
+
+
 def test_a_saved_split_is_read(read, tmp_path):
     datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "split")
     assert read(str(tmp_path / "split")).to_list() == ROWS

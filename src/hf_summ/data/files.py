@@ -189,8 +189,8 @@ def read_files(
     """Read the rows of files by `datasets`, with the columns of the files.
 
     A field of a CSV file stays a text, even if it looks like a number. So does a column of a JSON file whose texts all
-    look like times, except in a stream. A line of a .txt file is a row of the column `text`; only a line feed ends a
-    line.
+    look like times, except in a stream. If a CSV file has a single column, a blank line is a row with a blank text. A
+    line of a .txt file is a row of the column `text`; only a line feed ends a line.
 
     Args:
         names: the files, as for `files_of`: all of one type, or a single saved folder with one split.
@@ -439,7 +439,10 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
                 raise ValueError(f"{file} has no column '{column}', which another of these files has")
     # Without these arguments, pandas would change fields that look like numbers or like missing values, such as NA.
     texts = datasets.Features({column: datasets.Value("string") for column in columns})
-    return {"sep": separator, "encoding": encoding, "index_col": False, "keep_default_na": False, "features": texts}
+    options = {"sep": separator, "encoding": encoding, "index_col": False, "keep_default_na": False, "features": texts}
+    # In files of a single column, a blank line is a row with a blank text. Other rows have separators.
+    options["skip_blank_lines"] = len(columns) > 1
+    return options
 
 
 def _saved_split(folder: str) -> "datasets.Dataset":
