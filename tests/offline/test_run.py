@@ -55,6 +55,17 @@ def test_rows_have_the_summaries_of_the_pipeline(checkpoint, tmp_path, number):
         summarize_rows(names, checkpoint, **flags, **SETTINGS | {"num_beams": 1})
 
 
+@pytest.mark.parametrize("name", ["out", "rows.jsonl"])
+def test_no_column_of_the_input_is_kept(checkpoint, tmp_path, name):
+    file = write(tmp_path / "news.jsonl", json_lines(ROWS[:3]))
+    settings = {"rows_per_shard": 2, "device": "cpu", **SETTINGS}
+    assert summarize_rows(file, checkpoint, tmp_path / name, columns=[], **settings).rows == 3
+    summarize_rows(file, checkpoint, tmp_path / "all", **settings)
+    rows = read_files(str(tmp_path / name))
+    assert rows.column_names == ["summary", "source_tokens", "cut_tokens", "error", "note"]
+    assert rows["summary"][:] == [row["summary"] for row in rows_of(tmp_path / "all")]
+
+
 def test_rows_in_another_encoding_do_not_go_on(checkpoint, tmp_path):
     write(tmp_path / "news.jsonl", '{"text": "A café opened."}\n')
 

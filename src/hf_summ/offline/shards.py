@@ -273,12 +273,15 @@ class Plan:
         """
         indices = self.rows_of(number)
         kept_rows = self.rows.select_columns(self.kept_columns).with_format("arrow")
-        table = kept_rows[indices.start : indices.stop].replace_schema_metadata(None)
+        kept = kept_rows[indices.start : indices.stop]
+        # The columns make a new table, as one without columns has no rows to which the summaries could be added.
+        columns = dict(zip(kept.column_names, kept.columns, strict=True))
         texts = [summary.text for summary in summaries]
-        table = table.append_column(self.output_column, pa.array(texts, pa.string()))
+        columns[self.output_column] = pa.array(texts, pa.string())
         for name, value_type in ADDED_COLUMNS.items():
             values = [getattr(summary, name) for summary in summaries]
-            table = table.append_column(name, pa.array(values, value_type))
+            columns[name] = pa.array(values, value_type)
+        table = pa.table(columns)
         path = self._path(number)
         try:
             with moved_into_place(path) as draft:
