@@ -127,6 +127,18 @@ def test_subwords_whose_characters_are_none_remain(tmp_path):
     assert tokenizer.tokenize("axe bxe") == ["axe", "b", "##xe"]
 
 
+def test_words_with_such_a_subword_keep_all_of_theirs(tmp_path):
+    # The vocabulary has neither x nor ##e, so xe and ##xe cannot be split.
+    before = vocabulary_of(["ab", "##xe", "##bc", "xe", "##cd"])
+    bert = save_bert(tmp_path / "bert", BertTokenizer(vocab=before))
+    prune_bert(["abxe xecd", "cbc [MASK] acd"], bert, tmp_path / "made", min_frequency=9)
+    tokenizer, _ = load(tmp_path / "made")
+    assert tokenizer.tokenize("abxe xecd") == ["ab", "##xe", "xe", "##cd"]
+    # Other words are split into characters, or as the words above.
+    assert tokenizer.tokenize("cbc [MASK] acd") == ["c", "##b", "##c", "[MASK]", "a", "##cd"]
+    assert "##bc" not in tokenizer.get_vocab()
+
+
 @pytest.mark.parametrize("has_template", [True, False])
 def test_special_tokens_of_any_post_processor_get_their_new_numbers(has_template, tmp_path):
     vocabulary = vocabulary_of(PIECES)

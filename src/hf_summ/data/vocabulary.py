@@ -8,13 +8,13 @@ import json
 import os
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
+from tokenizers import Encoding, Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from transformers import (
     AutoModel,
     AutoProcessor,
@@ -316,9 +316,10 @@ def prune_bert(
     """Write a copy of a BERT and its tokenizer with only the subwords that texts need, as a folder for `bert_name`.
 
     The subwords that are kept are special tokens, subwords that occur at least `min_frequency` times in the texts, and
-    the single characters of all subwords that occur. The embeddings of the subwords that are kept are unchanged. Words
-    with a subword that is removed are split into shorter subwords. All other words are split as before, and no word of
-    the texts becomes unknown.
+    the single characters of all subwords that occur. If the vocabulary lacks a character of a subword, all subwords of
+    the words with this subword are kept too. The embeddings of the subwords that are kept are unchanged. Words with a
+    subword that is removed are split into shorter subwords. All other words are split as before, and no word of the
+    texts becomes unknown.
 
     Args:
         documents_and_summaries: as for `fit_vocabulary`.
@@ -344,11 +345,17 @@ def prune_bert(
     state = json.loads(backend.to_str())
     if state["model"]["type"] != "WordPiece":
         raise ValueError(f"`prune_bert` is {name!r}, but has no WordPiece tokenizer: {state['model']['type']}")
-    counts: Counter[int] = Counter()
-    for text in progress_bar(checked_texts(documents_and_summaries), "Counting subwords", unit=" texts"):
-        counts.update(backend.encode(text, add_special_tokens=False).ids)
     vocabulary = tokenizer.get_vocab()
-    subwords = _needed_subwords(counts, vocabulary, state, min_frequency)
+    unsplit = _unsplit_subwords(vocabulary, state["model"]["continuing_subword_prefix"])
+    counts: Counter[int] = Counter()
+    # The ids of all subwords of words with a subword that cannot be split.
+    fixed: set[int] = set()
+    for text in progress_bar(checked_texts(documents_and_summaries), "Counting subwords", unit=" texts"):
+        encoding = backend.encode(text, add_special_tokens=False)
+        counts.update(encoding.ids)
+        if not unsplit.isdisjoint(encoding.ids):
+            fixed.update(_subwords_beside(unsplit, encoding))
+    subwords = _needed_subwords(counts, fixed, vocabulary, state, min_frequency)
     _renumber(state, subwords)
 
     model = read_model(AutoModel, "prune_bert", name, config, unused=("pooler",))
@@ -368,13 +375,45 @@ def prune_bert(
     return len(subwords), len(vocabulary)
 
 
+def _unsplit_subwords(vocabulary: dict[str, int], prefix: str) -> set[int]:
+    """The ids of subwords of which the vocabulary lacks a character, so that they cannot be split.
+
+    Args:
+        vocabulary: subword -> its id.
+        prefix: as for `_single_characters`.
+    """
+    ids = set()
+    for subword, subword_id in vocabulary.items():
+        if not _single_characters(subword, prefix) <= vocabulary.keys():
+            ids.add(subword_id)
+    return ids
+
+
+def _subwords_beside(unsplit: set[int], encoding: Encoding) -> set[int]:
+    """The ids of all subwords of words that have a subword in `unsplit`.
+
+    Args:
+        unsplit: ids of subwords.
+        encoding: the subwords of a text.
+    """
+    subwords_of_words: defaultdict[int | None, set[int]] = defaultdict(set)
+    for subword_id, word in zip(encoding.ids, encoding.word_ids, strict=True):
+        subwords_of_words[word].add(subword_id)
+    ids: set[int] = set()
+    for subwords in subwords_of_words.values():
+        if not subwords.isdisjoint(unsplit):
+            ids.update(subwords)
+    return ids
+
+
 def _needed_subwords(
-    counts: Counter[int], vocabulary: dict[str, int], state: dict[str, Any], min_frequency: int
+    counts: Counter[int], fixed: set[int], vocabulary: dict[str, int], state: dict[str, Any], min_frequency: int
 ) -> list[str]:
     """The subwords that texts need, as `prune_bert` describes them, in the order of their ids.
 
     Args:
         counts: id of a subword -> its number of occurrences in the texts.
+        fixed: ids of subwords that are needed however rare they are.
         vocabulary: subword -> its id.
         state: the tokenizer as the content of tokenizer.json.
         min_frequency: the least number of occurrences of a subword.
@@ -384,12 +423,8 @@ def _needed_subwords(
     for subword, subword_id in vocabulary.items():
         if subword_id not in counts:
             continue
-        characters = _single_characters(subword, prefix)
-        needed.update(characters & vocabulary.keys())
-        # If the vocabulary lacks a character of the subword, words with the subword could not be split any other way,
-        # and would become unknown.
-        is_complete = characters <= vocabulary.keys()
-        if counts[subword_id] >= min_frequency or not is_complete:
+        needed.update(_single_characters(subword, prefix) & vocabulary.keys())
+        if counts[subword_id] >= min_frequency or subword_id in fixed:
             needed.add(subword)
     return sorted(needed, key=vocabulary.__getitem__)
 
