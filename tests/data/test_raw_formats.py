@@ -3,6 +3,7 @@
 import pytest
 
 from hf_summ.data.raw_formats import DATA_FORMATS
+from tests.data.files import json_lines, write
 
 
 def test_unknown_format_lists_all(load):
@@ -19,6 +20,21 @@ def test_option_of_another_format(load, data_format, option, value, owner):
         return
     with pytest.raises(ValueError, match=rf"`{option}` is {value}, which needs `data_format` '{owner}'"):
         load(train_file="x", data_format=data_format, **{option: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [("csv_separator", ";"), ("encoding", "latin-1")])
+def test_settings_of_files_of_rows(load, tmp_path, name, value):
+    problem = f"`{name}` is '{value}', which is for files of rows, not for"
+    for data_format, reading in DATA_FORMATS.items():
+        if reading.read is not None:
+            with pytest.raises(ValueError, match=f"{problem} `data_format` '{data_format}'"):
+                load(train_file="x", data_format=data_format, **{name: value})
+    with pytest.raises(ValueError, match=f"{problem} org/name"):
+        load(dataset_name="org/name", **{name: value})
+    # Newsroom consists of files of rows.
+    row = {"text": "öl", "summary": "s", "density_bin": "mixed"}
+    file = write(tmp_path / "train.jsonl", json_lines([row]).encode("latin-1"))
+    assert load(train_file=file, data_format="newsroom", encoding="latin-1")["train"]["document"][:] == ["öl"]
 
 
 @pytest.mark.parametrize("data_format", ["gigaword", "lcsts", "duc", "cnn_dm", "xsum"])

@@ -26,7 +26,7 @@ class Reading:
         text_column, summary_column: the names of the columns of documents and summaries. A value in these columns is a
             text, or a list of texts, which are several documents or several references.
         csv_separator: separator of the fields in CSV files.
-        encoding: encoding of text files.
+        encoding: encoding of text files of rows. The files of all formats but `newsroom` are read in UTF-8.
         data_format: the name of the format in which the data set is distributed; a folder with the splits may then be
             given instead of files. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.
             `multi_news`: X.src and X.tgt, or rows, with documents separated by `|||||` or
@@ -185,7 +185,8 @@ class Corpus(Reading):
 
         Raises:
             ValueError: there is no data, or both a data set and files; there is no format of this name, or a data set
-                cannot have it; an option belongs to another format; or a file does not exist.
+                cannot have it; an option belongs to another format; `csv_separator` or `encoding` is given, but there
+                are no files of rows; or a file does not exist.
         """
         # An option of another format raises the error.
         self.option()
@@ -196,6 +197,13 @@ class Corpus(Reading):
             raise ValueError(f"`dataset_name` and files (`train_file`, ...) {problem}: set one of them")
         if has_data_set and self.format is not None and not self.format.is_on_hub:
             raise ValueError(f"`data_format` is '{self.data_format}', which is for files, not for {self.dataset_name}")
+        # Files in other formats are read in UTF-8, and data sets are read as their authors configured them.
+        has_row_files = has_files and (self.format is None or self.format.read is None)
+        for name in ("csv_separator", "encoding"):
+            value = getattr(self, name)
+            if value is not None and not has_row_files:
+                source = self.dataset_name or f"`data_format` '{self.data_format}'"
+                raise ValueError(f"`{name}` is '{value}', which is for files of rows, not for {source}")
         for split in self.files:
             # A missing file raises the error.
             self.paths(split)
