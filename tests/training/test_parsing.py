@@ -93,6 +93,20 @@ def test_any_configuration_has_a_short_run(name):
     assert 1e-4 <= training.learning_rate <= 2e-3
 
 
+@pytest.mark.parametrize(("strategy", "logging_steps"), [("epoch", 15), ("no", None), ("steps", 15)])
+def test_a_short_run_logs_by_updates_unless_the_file_logs_nothing(tmp_path, strategy, logging_steps):
+    evaluating = "num_train_epochs: 5\ndo_eval: true\neval_strategy: epoch\nsave_strategy: epoch\n"
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"logging_strategy: {strategy}\n{evaluating}", encoding="utf-8")
+    arguments = parse_arguments([str(file), "--quick", "300"])
+    assert (arguments.training.eval_steps, arguments.training.save_steps) == (100, 100)
+    assert arguments.given.get("logging_steps") == logging_steps
+    assert arguments.training.logging_strategy == ("no" if strategy == "no" else "steps")
+    # a strategy on the command line stays
+    training = parse_arguments([str(file), "--quick", "300", "--logging_strategy", "epoch"]).training
+    assert training.logging_strategy == "epoch"
+
+
 @pytest.mark.parametrize("name", bundled_configs())
 def test_configurations_have_no_flag_without_effect(name):
     assert without_effect(read_settings(name)) == {}

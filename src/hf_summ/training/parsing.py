@@ -137,13 +137,13 @@ def short_run(settings: Settings, changes: Settings) -> FlagValues:
     replacing["warmup_steps"] = updates // 10
     replacing["gradient_accumulation_steps"] = 1
     replacing["early_stopping_patience"] = None
-    default_strategies = {"eval_strategy": "no", "save_strategy": "steps"}
+    default_strategies = {"eval_strategy": "no", "save_strategy": "steps", "logging_strategy": "steps"}
     strategies = {**default_strategies, **settings, **changes}
-    for step in ("eval", "save"):
+    # how often each is done in the run
+    for step, times in (("eval", 3), ("save", 3), ("logging", 20)):
         if strategies[f"{step}_strategy"] != "no":
             replacing[f"{step}_strategy"] = "steps"
-            replacing[f"{step}_steps"] = max(1, updates // 3)
-    replacing["logging_steps"] = max(1, updates // 20)
+            replacing[f"{step}_steps"] = max(1, updates // times)
     return replacing
 
 
