@@ -10,6 +10,7 @@ import typing
 
 import pytest
 import torch
+import yaml
 from transformers import Seq2SeqTrainingArguments
 
 from hf_summ.training.arguments import FLAGS, GROUPS
@@ -105,6 +106,19 @@ def test_a_short_run_logs_by_updates_unless_the_file_logs_nothing(tmp_path, stra
     # a strategy on the command line stays
     training = parse_arguments([str(file), "--quick", "300", "--logging_strategy", "epoch"]).training
     assert training.logging_strategy == "epoch"
+
+
+def test_the_settings_of_a_short_run_describe_it(tmp_path):
+    file = tmp_path / "settings.yaml"
+    flags = "--quick 300 --optimizer null --optim adafactor --learning_rate 3e-4 --output_dir out"
+    arguments = parse_arguments(["copy_transformer/cnn_dailymail_small", *flags.split()])
+    # a model card and run.yaml show these settings
+    file.write_text(yaml.safe_dump(arguments.given), encoding="utf-8")
+    again = parse_arguments([str(file)])
+    assert again == arguments
+    training = again.training
+    assert (training.optimizer, training.optim, training.learning_rate) == (None, "adafactor", 3e-4)
+    assert (training.max_steps, training.warmup_steps, training.logging_steps) == (300, 30, 15)
 
 
 @pytest.mark.parametrize("name", bundled_configs())

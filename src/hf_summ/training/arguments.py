@@ -317,7 +317,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "reporting", "Also score the LEAD baseline of the first n sentences", unset="off", range=AT_LEAST_ONE
     )
     quick: int | None = flag(
-        "training updates",
+        "training",
         "Number of updates of a short run; the schedule of a settings file, and its steps between evaluations and "
         "checkpoints, are replaced by ones for a run of this length; flags take precedence",
         unset="the run that the settings describe",
@@ -429,7 +429,7 @@ class RunArguments:
     """All arguments of a run.
 
     Args:
-        given: the settings that the user gave.
+        given: the settings that the user gave; in place of `quick`, those of the short run.
     """
 
     model: ModelArguments

@@ -158,6 +158,9 @@ def make_arguments(settings: Settings) -> RunArguments:
         raise ValueError(problems[0])
     given = given_settings(settings)
     check_ranges(given, FLAGS)
+    # The given settings include those of a short run. A model card and run.yaml show them without `quick`, which would
+    # replace the user's changes to them if the settings were used as a file.
+    given.pop("quick", None)
     groups: list[Any] = []
     for group in GROUPS:
         flags = {field.name for field in dataclasses.fields(group)}
