@@ -10,7 +10,8 @@ from hf_summ.data import fit_vocabulary
 from hf_summ.models.text_documents import FIRST_POINTER
 from hf_summ.training.loop import making
 from hf_summ.training.loop.rewards import advantages, policy_losses, rouge_rewards
-from hf_summ.training.run import main
+from hf_summ.training.loop.trainer import SummarizationTrainer
+from hf_summ.training.run import main, train
 from tests.models.architectures import EACH, GDLF, POINTER_GENERATOR, VOCAB_SIZE, build_with_processor
 from tests.training import tiny
 
@@ -135,12 +136,34 @@ def test_training_raises_the_reward(tiny_tokenizer, tmp_path, kind):
     assert model.generation_config.to_dict() == before
 
 
+def lengths(texts, references):
+    """A reward: the number of characters of each text."""
+    return np.array([len(text) for text in texts])
+
+
+def test_a_replaced_reward_is_that_of_a_run(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(SummarizationTrainer, "reward", staticmethod(lambda texts, references: np.full(len(texts), 7)))
+    train(settings(reward_samples=2, max_steps=2))
+    assert [reward for _, reward in tiny.history(tmp_path / "out", "reward")] == [7, 7]
+
+
+def test_the_reward_of_a_run_is_rouge_in_its_language(settings, monkeypatch):
+    languages = set()
+
+    def rewards(texts, references, language="en"):
+        languages.add(language)
+        return np.zeros(len(texts))
+
+    monkeypatch.setattr(making, "rouge_rewards", rewards)
+    monkeypatch.setattr(SummarizationTrainer, "reward", staticmethod(rewards))
+    train(settings(reward_samples=2, max_steps=1, language="ru"))
+    assert languages == {"ru"}
+
+
 @pytest.mark.thorough
 def test_a_resumed_run_draws_the_samples_of_a_whole_one(settings, tmp_path, monkeypatch):
     # an untrained model has no ROUGE
-    monkeypatch.setattr(
-        making, "rouge_rewards", lambda texts, references, language: np.array([len(text) for text in texts])
-    )
+    monkeypatch.setattr(SummarizationTrainer, "reward", staticmethod(lengths))
     path = settings(reward_samples=3, max_steps=6, save_strategy="steps", save_steps=3, do_eval=False, do_predict=False)
     main([path, "--output_dir", str(tmp_path / "whole")])
     resume = ["--resume_from_checkpoint", str(tmp_path / "whole/checkpoint-3")]

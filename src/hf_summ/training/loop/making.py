@@ -76,7 +76,9 @@ def make_trainer(
         processing_class=processor,
         compute_metrics=compute_metrics,
     )
-    trainer.reward = partial(rouge_rewards, language=data.language)
+    if trainer.reward is rouge_rewards:
+        # a reward that the user has put in its place stays
+        trainer.reward = partial(rouge_rewards, language=data.language)
     if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
         logger.warning("FSDP is off, because accelerate shards over GPUs only: each process has the whole model")
     return trainer
