@@ -61,6 +61,7 @@ def build(
     data: DataArguments,
     generation: GenerationArguments,
     is_trainable: bool,
+    decoding: GenerationConfig | None = None,
 ) -> RunModel:
     """Build the run's model and processor, and choose the lengths of its texts.
 
@@ -70,6 +71,7 @@ def build(
         data: the lengths and the languages of texts, and the prefix of documents.
         generation: the settings of decoding that the run gives.
         is_trainable: whether the run trains. The matrices of an adapter at the start can be trained only then.
+        decoding: the settings of decoding to begin with; by default, those that were saved with the model.
 
     Raises:
         ValueError: an argument is invalid, or does not suit the others; the message says what to do.
@@ -100,7 +102,9 @@ def build(
 
     if adapter is not None:
         adapter.restore_settings(model.config)
-    model.generation_config = _saved_generation_config(model, adapter)
+    if decoding is None:
+        decoding = _saved_generation_config(model, adapter)
+    model.generation_config = decoding
     _set_languages(data, getattr(processor, "tokenizer", processor), model)
     _align_start_token(model, base)
     # the length of evaluation replaces the limit of a checkpoint's summaries only if --val_max_target_length gives it

@@ -16,6 +16,7 @@ import torch
 import transformers
 from transformers import TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import align_special_tokens
 
 from hf_summ.checkpoints.adapters import is_adapted
 from hf_summ.checkpoints.folders import checkpoint_folders
@@ -183,9 +184,13 @@ def _run_steps(setup: _Setup, on_start: Callable[[], object] | None) -> dict[str
         return ledger.results(*requested_steps)
 
     if resumption.is_trained:
-        # the remaining steps use the trained model in place of the model at the start
+        # The remaining steps use the trained model in place of the model at the start, but decode with the settings of
+        # this command. The folder may have settings of an earlier command that this one does not give.
+        decoding = setup.run_model.model.generation_config
         saved = trained_model(arguments.model, training.output_dir)
-        setup.run_model = build(saved, LoraArguments(), arguments.data, arguments.generation, training.do_train)
+        setup.run_model = build(
+            saved, LoraArguments(), arguments.data, arguments.generation, training.do_train, decoding
+        )
     with training.main_process_first(desc="preparing the corpus"):
         _shorten(setup)
         prepared = prepare_splits(
@@ -300,6 +305,8 @@ class _Steps:
         folder = self.trainer.args.output_dir
         logger.info(f"{folder} is already trained: only the remaining steps are run")
         self.trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
+        # training does the same: decoding has the tokenizer's special tokens
+        align_special_tokens(self.trainer.model, self.trainer.processing_class)
         if self.trainer.is_world_process_zero():
             # the model is evaluated with the settings of this command, so they are saved too
             self.trainer.model.generation_config.save_pretrained(folder)

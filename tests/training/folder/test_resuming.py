@@ -238,6 +238,23 @@ def test_decoding_of_a_finished_run_may_change(settings, out):
 
 
 @pytest.mark.thorough
+def test_decoding_of_a_finished_run_is_that_of_the_command(settings, tmp_path, out, tiny_tokenizer):
+    model = tiny.bart(tiny_tokenizer)
+    model.generation_config.update(num_beams=3, no_repeat_ngram_size=2, bos_token_id=9)
+    start = save(tmp_path / "start", model, tiny_tokenizer)
+    command = [settings(max_steps=1, model_type=None, config_overrides=None), "--model_name_or_path", start]
+    main([*command, "--num_beams", "4", "--length_penalty", "3", "--no_repeat_ngram_size", "5"])
+    # what the second command does not give, the start has
+    second_command = [*command, "--do_eval", "--max_new_tokens", "6"]
+    main(second_command)
+    main([*second_command, "--output_dir", str(tmp_path / "fresh")])
+    decoding = GenerationConfig.from_pretrained(out)
+    assert (decoding.num_beams, decoding.length_penalty, decoding.no_repeat_ngram_size) == (3, None, 2)
+    assert decoding.bos_token_id == tiny_tokenizer.bos_token_id
+    assert decoding.to_dict() == GenerationConfig.from_pretrained(tmp_path / "fresh").to_dict()
+
+
+@pytest.mark.thorough
 def test_finished_command_leaves_its_results_as_they_are(settings, out, caplog):
     path = settings(**SAVING, do_eval=True, do_predict=True)
     metrics = main([path])
