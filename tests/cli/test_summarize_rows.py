@@ -265,7 +265,7 @@ def test_another_file_named_like_a_shard_is_refused(rows, run, refusal, name):
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4")
     run(*command)
     os.rename("out/shard-00000000.parquet", f"out/{name}")
-    assert refusal(*command).endswith(f"/{name} is not a shard of these summaries: remove it, or name another folder")
+    assert refusal(*command).endswith(f"/{name} is not a shard of these summaries: remove it, or name another output")
 
 
 def test_numbers_that_json_lacks_are_null(workplace, run):

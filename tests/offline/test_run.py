@@ -106,15 +106,24 @@ def test_a_run_that_ends_while_another_one_begins_is_not_continued(checkpoint, t
     flags = {"files": tmp_path / "news.jsonl", "model": checkpoint, "output": tmp_path / "out", "device": "cpu"}
     locked = run._locked
 
-    def late_lock(folder):
+    def late_lock(plan):
         # another run has begun and ended meanwhile
         monkeypatch.setattr(run, "_locked", locked)
         summarize_rows(**flags, max_new_tokens=2, num_beams=1)
-        return locked(folder)
+        return locked(plan)
 
     monkeypatch.setattr(run, "_locked", late_lock)
     with pytest.raises(ValueError, match=r"has summaries of another run \(num_beams 1, now 2\)"):
         summarize_rows(**flags, **SETTINGS)
+
+
+def test_a_message_about_the_hidden_folder_names_the_file(checkpoint, tmp_path):
+    write(tmp_path / "news.jsonl", json_lines(ROWS[:3]))
+    (tmp_path / ".out.csv.shards").mkdir()
+    write(tmp_path / ".out.csv.shards" / "notes.txt", "")
+    message = r"^--output \S*/out\.csv: \S*/\.out\.csv\.shards has files, but no _summaries\.yaml: name another output$"
+    with pytest.raises(ValueError, match=message):
+        summarize_rows(tmp_path / "news.jsonl", checkpoint, tmp_path / "out.csv", **SETTINGS)
 
 
 def test_cells_of_csv_are_no_formulas(checkpoint, tmp_path):

@@ -171,8 +171,9 @@ def run_plan(
     if folder.is_dir() and not (folder / RECORD).exists():
         unknown_files = set(os.listdir(folder)) - {LOCK}
         if unknown_files:
-            raise ValueError(f"--output {folder}: has files, but no {RECORD}: name a new or empty folder")
-    with _locked(folder):
+            remedy = "name a new or empty folder" if plan.file is None else "name another output"
+            raise ValueError(f"{plan.named_folder} has files, but no {RECORD}: {remedy}")
+    with _locked(plan):
         _start_or_continue(plan, settings)
         outcome = _summarize_remaining(plan, engine, announce)
         if plan.file is not None:
@@ -192,7 +193,6 @@ def _start_or_continue(plan: Plan, settings: Mapping[str, object]) -> None:
     Raises:
         ValueError: the folder has summaries of another run.
     """
-    folder = plan.folder
     run_settings = dict(settings)
     run_settings.update(_identity_of_rows(plan))
     run_settings["text_column"] = plan.text_column
@@ -202,20 +202,20 @@ def _start_or_continue(plan: Plan, settings: Mapping[str, object]) -> None:
     run_settings["format"] = plan.format
     # The settings are compared in the form in which the record gives them back.
     run_settings = plain(run_settings)
-    record = read_record(folder / RECORD, _record_problem)
-    recorded_settings = {}
-    differences = []
-    if record:
-        recorded_settings = record["summaries"]
+    record = read_record(plan.folder / RECORD, _record_problem)
+    recorded_settings = record["summaries"] if record else {}
     if recorded_settings:
-        # A setting that is recorded but no longer set counts as None, and so differs too.
-        all_settings = dict.fromkeys(recorded_settings) | run_settings
-        differences = changed(recorded_settings, all_settings)
-    # A run that ended before its first shard, for example because of a wrong setting, restricts no other run.
-    if differences and plan.has_shards():
-        raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
-    if not recorded_settings or differences:
-        write_record(folder / RECORD, {"summaries": run_settings, "versions": _versions()})
+        # `changed` compares the settings that its second argument has. So a setting that is recorded, but not set now,
+        # is added as None.
+        differences = changed(recorded_settings, dict.fromkeys(recorded_settings) | run_settings)
+        if not differences:
+            return
+        # A run that ended before its first shard, for example because of a wrong setting, restricts no other run.
+        if plan.has_shards():
+            raise ValueError(
+                f"{plan.named_folder} has summaries of another run ({shown(differences)}): name another output"
+            )
+    write_record(plan.folder / RECORD, {"summaries": run_settings, "versions": _versions()})
 
 
 def _record_problem(content: Any) -> str | None:
@@ -249,17 +249,17 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _locked(folder: Path) -> AcquireReturnProxy:
-    """A context in which only this command uses the folder, which is created if necessary.
+def _locked(plan: Plan) -> AcquireReturnProxy:
+    """A context in which only this command uses the plan's folder, which is created if necessary.
 
     Raises:
         ValueError: another command uses the folder.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    plan.folder.mkdir(parents=True, exist_ok=True)
     try:
-        return FileLock(folder / LOCK, timeout=0).acquire()
+        return FileLock(plan.folder / LOCK, timeout=0).acquire()
     except Timeout:
-        raise ValueError(f"--output {folder}: another command writes there: wait for its end, or end it") from None
+        raise ValueError(f"--output {plan.output}: another command writes there: wait for its end, or end it") from None
 
 
 def _summarize_remaining(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> Outcome:

@@ -122,16 +122,30 @@ class Plan:
     csv_separator: str = ","
     encoding: str | None = None
 
+    @property
+    def output(self) -> Path:
+        """The path of the output that the user named: the file of all rows if there is one, or else the folder."""
+        return self.file or self.folder
+
+    @property
+    def named_folder(self) -> str:
+        """The beginning of a message about the folder, which ends with the folder or a colon.
+
+        If the output is a file, the user does not know the folder, so the message also has the file.
+        """
+        if self.file is None:
+            return f"--output {self.folder}:"
+        return f"--output {self.file}: {self.folder}"
+
     def check(self) -> None:
         """Check the name of the output, the names of columns, and the documents.
 
         Raises:
             ValueError: a name cannot be used, or the column has no texts, or other values than texts or lists of texts.
         """
-        path = self.file or self.folder
-        problem = self._output_problem(path)
+        problem = self._output_problem()
         if problem is not None:
-            raise ValueError(f"--output {one_line(path.name)}: {problem}")
+            raise ValueError(f"--output {one_line(self.output.name)}: {problem}")
         self._check_columns()
         where = "the rows"
         if self.inputs:
@@ -146,8 +160,9 @@ class Plan:
         rows = self.rows.select_columns([self.text_column])
         return any(self._example(row, []) is not None for row in rows)
 
-    def _output_problem(self, path: Path) -> str | None:
+    def _output_problem(self) -> str | None:
         """The problem with the path of the output, a file or a folder; None if it has none."""
+        path = self.output
         is_named_like_file = is_row_file(path) or _EXTENSION.fullmatch(path.suffix)
         if self.file is None and is_named_like_file and not path.is_dir():
             return f"must be a {', '.join(_FILES)} file, or a folder, which has no extension"
@@ -253,7 +268,7 @@ class Plan:
         for path in sorted(self.folder.glob(f"{_FILE_PREFIX}*{FORMATS[self.format]}")):
             number = self._number_of(path)
             if number is None:
-                raise ValueError(f"{path} is not a shard of these summaries: remove it, or name another folder")
+                raise ValueError(f"{path} is not a shard of these summaries: remove it, or name another output")
             count = _rows_in(path)
             expected = len(self.rows_of(number))
             if count != expected:
