@@ -47,9 +47,9 @@ def test_generation_settings_of_a_checkpoint_are_kept_where_the_run_says_nothing
     model = tiny.bart(tiny_tokenizer)
     model.generation_config.update(max_length=142, num_beams=4, length_penalty=2.0)
     lengths = Lengths(64, 16, 12)
-    kept = generation_config(model, GenerationArguments(num_beams=3), lengths, length_is_given=False)
+    kept = generation_config(model, GenerationArguments(num_beams=3), lengths, replaces_limit=False)
     assert (kept.max_length, kept.max_new_tokens, kept.num_beams, kept.length_penalty) == (142, None, 3, 2.0)
-    given = generation_config(model, GenerationArguments(), lengths, length_is_given=True)
+    given = generation_config(model, GenerationArguments(), lengths, replaces_limit=True)
     assert (given.max_length, given.max_new_tokens) == (None, 12)
 
 
@@ -57,11 +57,11 @@ def test_a_run_says_that_it_inherits_whole_sentences(tiny_tokenizer, caplog):
     model = tiny.bart(tiny_tokenizer)
     model.generation_config.whole_sentences = True
     with caplog.at_level("WARNING", logger="hf_summ"):
-        kept = generation_config(model, GenerationArguments(), Lengths(64, 16, 12), length_is_given=True)
+        kept = generation_config(model, GenerationArguments(), Lengths(64, 16, 12), replaces_limit=True)
         assert "--no-whole_sentences" in caplog.text
         caplog.clear()
         given = generation_config(
-            model, GenerationArguments(whole_sentences=False), Lengths(64, 16, 12), length_is_given=True
+            model, GenerationArguments(whole_sentences=False), Lengths(64, 16, 12), replaces_limit=True
         )
     assert (kept.whole_sentences, given.whole_sentences) == (True, False)
     assert not caplog.text
@@ -93,11 +93,11 @@ def test_source_prefix_goes_into_the_checkpoint(settings, tmp_path, tiny_tokeniz
 def test_settings_of_beams_are_left_out_without_beams(tiny_tokenizer):
     model = tiny.bart(tiny_tokenizer)
     settings = GenerationArguments(num_beams=1, length_penalty=1.3, early_stopping=False)
-    config = generation_config(model, settings, Lengths(64, 16, 12), length_is_given=True)
+    config = generation_config(model, settings, Lengths(64, 16, 12), replaces_limit=True)
     assert (config.length_penalty, config.early_stopping) == (None, None)
     # the pipeline has 4 beams where a checkpoint sets none
     config = generation_config(
-        tiny.bart(tiny_tokenizer), GenerationArguments(), Lengths(64, 16, 12), length_is_given=True
+        tiny.bart(tiny_tokenizer), GenerationArguments(), Lengths(64, 16, 12), replaces_limit=True
     )
     assert config.num_beams == 1
 

@@ -107,9 +107,9 @@ def build(
     model.generation_config = decoding
     _set_languages(data, getattr(processor, "tokenizer", processor), model)
     _align_start_token(model, base)
-    # the length of evaluation replaces the limit of a checkpoint's summaries only if --val_max_target_length gives it
-    length_is_given = base.model_name_or_path is None or data.val_max_target_length is not None
-    model.generation_config = generation_config(model, generation, lengths, length_is_given)
+    # a limit in a new model's settings is replaced in any case, but a checkpoint's only by --val_max_target_length
+    replaces_limit = base.model_name_or_path is None or data.val_max_target_length is not None
+    model.generation_config = generation_config(model, generation, lengths, replaces_limit)
     _store_prefix(model.config, data.source_prefix)
     if hasattr(model, "check_generation_keys"):
         # otherwise, an error would appear at the first summary
@@ -239,7 +239,7 @@ def _saved_generation_config(model: PreTrainedModel, adapter: Adapter | None) ->
 
 
 def generation_config(
-    model: PreTrainedModel, arguments: GenerationArguments, lengths: Lengths, length_is_given: bool
+    model: PreTrainedModel, arguments: GenerationArguments, lengths: Lengths, replaces_limit: bool
 ) -> GenerationConfig:
     """The generation settings of a run: the model's own settings, and those that the run gives in their place.
 
@@ -247,8 +247,8 @@ def generation_config(
         model: the model.
         arguments: the settings of the run. If `max_new_tokens` is among them, it limits the summaries.
         lengths: the lengths of texts. Without `max_new_tokens`, `evaluation_target` may limit the summaries.
-        length_is_given: whether `evaluation_target` takes precedence over the limit in the model's settings. If the
-            model's settings have no limit, `evaluation_target` is the limit in any case.
+        replaces_limit: whether `evaluation_target` replaces the limit in the model's settings. If these have no limit,
+            `evaluation_target` is the limit in any case.
 
     Raises:
         ValueError: the model does not support a setting, or a value is invalid.
@@ -267,7 +267,7 @@ def generation_config(
             "give --no-whole_sentences for a search for summaries"
         )
     has_limit = config.max_length is not None or config.max_new_tokens is not None
-    if length_is_given or not has_limit:
+    if replaces_limit or not has_limit:
         settings.setdefault("max_new_tokens", lengths.evaluation_target)
     # otherwise, transformers would rebuild the settings from the model's config on loading, and drop unknown keys
     config._from_model_config = False
@@ -308,6 +308,7 @@ def store_lengths(data: DataArguments, processor: Processor) -> None:
 def choose_lengths(data: DataArguments, processor: Processor, model: PreTrainedModel) -> Lengths:
     """The lengths that the run gives. The processor's lengths take the place of those that the run does not give.
 
+    The evaluation target is the training target unless the run gives it.
     A tokenizer without a processor has no lengths. The run then has default lengths, which are at most the number of
     the model's positions.
     """
