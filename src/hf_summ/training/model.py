@@ -258,8 +258,8 @@ def generation_config(
     for name in settings:
         if not hasattr(config, name) and name not in getattr(model, "generation_keys", ()):
             raise ValueError(
-                f"--{name} {settings[name]}: generate() of {model.config.model_type} does not support it; use "
-                "--no_repeat_ngram_size, --min_new_tokens or --length_penalty, which count tokens, for every model"
+                f"--{name} {settings[name]}: generate() of {model.config.model_type} does not support it: give "
+                "--no_repeat_ngram_size, --min_new_tokens or --length_penalty, which count tokens and suit every model"
             )
     if chooses_sentences(model) and "whole_sentences" not in settings:
         logger.warning(
