@@ -195,9 +195,11 @@ class Ledger:
 
 def _settings_of_results(description: Description) -> dict[str, object]:
     """The settings on which the results of evaluation and prediction may depend."""
-    # imported here, as commands import this module before they take Ctrl-C, and the arguments import torch
+    # imported here, as the arguments import torch, which takes seconds, and commands import this module before they
+    # handle Ctrl-C
     from hf_summ.training.arguments import flags_of
 
+    # flags with the effect "single" say how one run is published or what it resumes, and change no results
     left_out = flags_of("single") | _OF_STEPS
     return {name: value for name, value in description["settings"].items() if name not in left_out}
 

@@ -230,7 +230,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
             return [RowRecord() for _ in range(len(inputs["input_ids"]))]
         labels = inputs["labels"]
         if takes(self.model, "skip_logits"):
-            # the logits of a batch would be the largest tensor in evaluation, and are not read here
+            # The logits of a batch would be the largest tensor in evaluation. A model that can compute its loss without
+            # them returns none, and its rows then have no `nll`. Other models ignore the request.
             inputs = {**inputs, "skip_logits": True}
         with self.compute_loss_context_manager():
             # transformers removes the labels from its argument, but they are needed below, so it gets a copy
@@ -384,7 +385,10 @@ def source_inputs(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def _loss_metrics(records: Sequence[RowRecord]) -> dict[str, float]:
-    """The mean losses per target token of the whole data set, and the perplexity; empty without target tokens."""
+    """The mean losses per target token of the whole data set, and the perplexity; empty without target tokens.
+
+    If the model has latent variables, the number of the active ones is among the metrics.
+    """
     tokens = sum(record.tokens for record in records)
     if tokens == 0:
         return {}

@@ -394,7 +394,8 @@ class SummarizationTrainer(RowwiseTrainer):
         if is_complete or self.control.should_training_stop:
             self.control.should_training_stop = True
             return
-        # the end of a pass through a stream is known only when the next one begins
+        # During a pass through a stream, whose length is unknown, the state counts fractions of the run. It gets the
+        # whole number of passes when the next one begins.
         self.state.epoch = max(self.state.epoch or 0, epoch)
         # if one of several processes resumes within an epoch, accelerate does not tell the sampler which epoch it is
         if hasattr(self._train_sampler, "set_epoch"):
