@@ -43,7 +43,10 @@ def test_the_best_reference_counts_and_blank_texts_score_0():
 
 CASES_OF_WRONG_ENCODERS = [
     ("nowhere", "nowhere cannot be loaded as a text encoder model .*: if the Hub is out of reach, give the folder"),
-    (f"{ENCODER}:7", "model:7: the encoder has 6 layers to choose from: give one of them, or none"),
+    (
+        f"{ENCODER}:7",
+        "model:7: the encoder has the layers 0 to 6, 0 being the embeddings: name one of them, or omit the layer$",
+    ),
 ]
 
 
@@ -84,5 +87,5 @@ def test_an_encoder_that_shows_no_layers_is_read_at_its_end(architecture, tiny_t
     precision, recall = cosines.amax(1)[are_words[0]].mean(), cosines.amax(0)[are_words[1]].mean()
     expected = 200 * precision * recall / (precision + recall)
     assert bertscore_scores(folder, [pair[0]], [pair[1]]) == pytest.approx([expected.item()], abs=1e-3)
-    with pytest.raises(ValueError, match=r"^.*:1: the encoder has 0 layers to choose from: give one of them, or none$"):
+    with pytest.raises(ValueError, match=r"^.*:1: the encoder gives its last layer only: omit :1$"):
         bertscore_scores(f"{folder}:1", [pair[0]], [pair[1]])

@@ -109,7 +109,7 @@ CASES_OF_UNUSABLE_SCORES = [
     ({"scores": []}, r"`scores` has shape \(0,\)"),
     ({"scores": [[1.0, 2.0]]}, r"`scores` has shape \(1, 2\)"),
     ({"scores": [1.0, float("nan")]}, "`scores` contains nan in row 1"),
-    ({"scores": [1e308, 1e308]}, "`measure` is inf for the corpus"),
+    ({"scores": [1e308, 1e308]}, "`measure` is inf for sums over the corpus"),
     ({"scores": [1.0], "resamples": 0}, "`resamples` is 0"),
 ]
 
@@ -183,8 +183,8 @@ def test_perplexity_of_sums():
 CASES_OF_UNUSABLE_SUMS = [
     ([1.0, 2.0], {}, r"has shape \(2,\), but must have a row of numbers for each of"),
     ([[1.0, 1.0]], {"measure": np.sum}, r"maps sums of shape \(1000, 2\) to \(\), but must map them to \(1000,\)"),
-    ([[0.0, 0.0]], {}, "`measure` is nan for the corpus: too few rows"),
-    ([[0.0, 0.0], [1.0, 1.0]], {}, r"`measure` is nan for \d+ of 1000 resamples: too few rows"),
+    ([[0.0, 0.0]], {}, "`measure` is nan for sums over the corpus: often, too few rows"),
+    ([[0.0, 0.0], [1.0, 1.0]], {}, r"`measure` is nan for \d+ of 1000 random samples: often, too few rows"),
 ]
 
 

@@ -348,10 +348,13 @@ class _Encoder:
         layers = outputs.hidden_states or ()
         if self._layer is None:
             return layers[-1] if layers else cast(torch.Tensor, outputs.last_hidden_state)
+        if not layers:
+            raise ValueError(f"{self._name}: the encoder gives its last layer only: omit :{self._layer}")
         if self._layer >= len(layers):
-            # Layer 0 are the embeddings below the first layer.
-            number = max(len(layers) - 1, 0)
-            raise ValueError(f"{self._name}: the encoder has {number} layers to choose from: give one of them, or none")
+            raise ValueError(
+                f"{self._name}: the encoder has the layers 0 to {len(layers) - 1}, 0 being the embeddings: name one of "
+                "them, or omit the layer"
+            )
         return layers[self._layer]
 
 

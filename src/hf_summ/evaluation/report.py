@@ -174,7 +174,7 @@ class Evaluation:
             "pairs": len(self.references),
             "rouge": rouge_figures,
             "measures": score_figures,
-            "tested": self._tested,
+            "tested": self._rouge_part,
             "differences": differences,
             "texts": {name: self._means_of_texts(name) for name in self._texts},
             "rows": {name: self._numbers_of_rows(name) for name in self._texts},
@@ -203,7 +203,7 @@ class Evaluation:
                 yield record
 
     @property
-    def _tested(self) -> RougePart:
+    def _rouge_part(self) -> RougePart:
         """The part of ROUGE in which systems are compared."""
         # Summaries of limited length are ranked by recall, as in the DUC competitions.
         return "recall" if self.settings.is_truncating else "fmeasure"
@@ -281,8 +281,8 @@ class Evaluation:
         """
         differences = {}
         for rouge_type, system_rouge in self.rouge[system].items():
-            prediction_values = getattr(self.rouge["predictions"][rouge_type], self._tested)
-            system_values = getattr(system_rouge, self._tested)
+            prediction_values = getattr(self.rouge["predictions"][rouge_type], self._rouge_part)
+            system_values = getattr(system_rouge, self._rouge_part)
             differences[rouge_type] = self._difference(prediction_values, system_values)
         for score in self._scores_with_differences():
             prediction_score = self._scores["predictions"][score]

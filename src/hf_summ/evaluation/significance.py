@@ -234,9 +234,9 @@ def sign_test(wins: int, losses: int) -> float:
     # Python's integers have no limit, but a power of NumPy's integers would overflow.
     wins, losses = operator.index(wins), operator.index(losses)
     tosses = wins + losses
-    # The number of sequences of wins and losses in which wins are at most as frequent as the rarer result is here. The
-    # factor 2 counts the sequences in which losses are that rare.
-    sequences = sum([math.comb(tosses, possible_wins) for possible_wins in range(min(wins, losses) + 1)])
+    rarer = min(wins, losses)
+    # The number of sequences of wins and losses with at most `rarer` wins. The factor 2 adds those with as few losses.
+    sequences = sum([math.comb(tosses, possible_wins) for possible_wins in range(rarer + 1)])
     return min(1.0, 2 * sequences / 2**tosses)
 
 
@@ -378,8 +378,8 @@ def _values(measure: MeasureOfSums, sums: np.ndarray) -> np.ndarray:
         )
     undefined = values[~np.isfinite(values)]
     if undefined.size:
-        samples = "the corpus" if sums.ndim == 1 else f"{undefined.size} of {len(sums)} resamples"
-        raise ValueError(f"`measure` is {undefined[0]} for {samples}: too few rows count toward it")
+        where = "sums over the corpus" if sums.ndim == 1 else f"{undefined.size} of {len(sums)} random samples"
+        raise ValueError(f"`measure` is {undefined[0]} for {where}: often, too few rows count toward it")
     return values
 
 

@@ -346,7 +346,7 @@ def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer,
                 scored_rows = metrics.get(f"{prefix}{name}_rows")
                 if scored_rows is not None:
                     paragraphs.append(
-                        f"{title}: {name} is of {scored_rows} of {documents} summaries; the others have none"
+                        f"{title}: {name} is computed from {scored_rows} of {documents} summaries; the others have none"
                     )
     return "\n\n".join(paragraphs)
 
