@@ -64,7 +64,7 @@ CASES_OF_MISSING_FILES = [
     ("gigaword", "nowhere", r"nowhere does not exist"),
     ("multi_news", "", r"has no train.src.cleaned and no train.src and no train.txt.src"),
     ("multi_news", "a.src", r"a.src has no summaries beside it: .*a.tgt does not exist"),
-    ("multi_news", "other.txt", r"other.txt has no summaries beside it"),
+    ("multi_news", "other.txt", r"other.txt has no summaries beside it: it must have .src in its name"),
     ("multi_news", "nowhere", r"nowhere does not exist"),
 ]
 

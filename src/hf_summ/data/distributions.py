@@ -65,11 +65,11 @@ class PublicCorpus:
         order = random.Random(_SEED).sample(range(len(rows)), len(rows))
         splits = {}
         start = 0
-        # The published number of rows in the splits so far.
-        published = 0
+        # The sum of the published counts of the splits so far.
+        cumulative_count = 0
         for split, count in zip(SPLITS, self.counts, strict=True):
-            published += count
-            end = round(len(rows) * published / sum(self.counts))
+            cumulative_count += count
+            end = round(len(rows) * cumulative_count / sum(self.counts))
             splits[split] = rows.select(sorted(order[start:end]))
             start = end
         return splits

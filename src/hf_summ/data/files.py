@@ -119,7 +119,7 @@ def open_text(file: str | os.PathLike, encoding: str | None = None) -> IO[str]:
     """Open a text file, which may be compressed, for reading. Only a line feed ends a line.
 
     Args:
-        file: the path, whose extension tells the compression: .gz, .bz2 or .xz in any case.
+        file: the path, whose extension tells the compression: .gz, .bz2 or .xz, in upper or lower case.
         encoding: the encoding of the file; UTF-8 by default, with or without a byte-order mark at the beginning.
 
     Raises:

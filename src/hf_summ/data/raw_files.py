@@ -95,9 +95,12 @@ def locate_lcsts(name: str, split: str) -> tuple[Path, ...]:
 def locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
     """Locate Multi-News (Fabbri et al. 2019): a file of documents, and the line-aligned file of their summaries."""
     documents = _split_file(name, split, _MULTI_NEWS)
-    stem, _, ending = unpacked(documents).rpartition(".src")
+    # The version is ".cleaned" or empty.
+    stem, source, version = unpacked(documents).rpartition(".src")
+    if not source:
+        raise ValueError(f"{documents} has no summaries beside it: it must have .src in its name, in place of .tgt")
     # The authors corrected only documents. So the summaries of X.src.cleaned are usually in X.tgt.
-    summary_names = [f"{stem}.tgt{ending}", f"{stem}.tgt"]
+    summary_names = [f"{stem}.tgt{version}", f"{stem}.tgt"]
     return documents, _file_in_same_folder(documents, summary_names, "summaries")
 
 
