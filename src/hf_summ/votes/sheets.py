@@ -108,7 +108,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
 
 @dataclass(frozen=True)
 class Compared:
-    """An item: a document, and two systems whose summaries of it are compared."""
+    """What the key says of an item: the label of its document, and the two systems whose summaries are compared."""
 
     document: str
     first: str
@@ -117,7 +117,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Sides:
-    """A sheet: its voter, and for each item the system on side A."""
+    """What the key says of a sheet: its voter, and for each item the system whose summary is on side A."""
 
     voter: str
     on_a: Mapping[str, str]
