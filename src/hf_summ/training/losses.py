@@ -1,10 +1,11 @@
 """The loss of copying models in training, fused with the output projection in chunks.
 
-The logits of all target positions would be the largest tensor in training. The fused loss computes logits, loss and
+The scores of all target positions would be the largest tensor in training. The fused loss computes scores, loss and
 gradients for one chunk of positions at a time, and the next chunk reuses the buffer, as in Liger Kernel.
 
-In this file, a row is one target position of one document; a batch of B documents with T positions has B·T rows. A
-pointer stands for a source word that the vocabulary lacks. Such a word can be copied, but not generated.
+In this file, scores are the logits of words. A row is one target position of one document; a batch of B documents with
+T positions has B·T rows. A pointer stands for a source word that the vocabulary lacks. Such a word can be copied, but
+not generated.
 """
 
 import math
@@ -50,7 +51,7 @@ def copy_cross_entropy(
         num_items_in_batch: the divisor of the sum over labels; by default the number of labels in this batch.
         unknown_ids: number of source ids from V on, which stand for words that the vocabulary lacks; see
             `source_columns`.
-        chunk_rows: number of positions whose logits exist at once.
+        chunk_rows: number of positions whose scores exist at once.
 
     Returns:
         The loss, and the negative log-likelihood without smoothing, which has the same divisor and is detached.
@@ -281,10 +282,11 @@ class _Sums:
         self.smoothing = settings.smoothing
         self.target_length = inputs.hidden.shape[1]
         self.buffer = self.weight.new_empty(largest_chunk, self.vocabulary, dtype=settings.sum_dtype)
+        # matrix products in another precision than that of the sums need a second buffer
+        self.casts_products = settings.dtype != settings.sum_dtype
         self.products = self.buffer
-        if settings.dtype != settings.sum_dtype:
-            # matrix products in another precision need a second buffer
-            self.products = self.buffer.to(settings.dtype)
+        if self.casts_products:
+            self.products = torch.empty_like(self.buffer, dtype=settings.dtype)
         self.nll = self.buffer.new_zeros(())
         self.uniform = self.buffer.new_zeros(())
 
@@ -350,7 +352,7 @@ class _Sums:
             torch.mm(states, self.weight.T, out=products)
         else:
             torch.addmm(self.bias, states, self.weight.T, out=products)
-        if self.products is self.buffer:
+        if not self.casts_products:
             return products
         scores = self.buffer[: states.shape[0]]
         return scores.copy_(products)
@@ -413,7 +415,7 @@ class _Sums:
         gradients = self.gradients
         if gradients.bias is not None:
             gradients.bias.add_(gradient.sum(0))
-        if self.products is not self.buffer:
+        if self.casts_products:
             gradient = self.products[: chunk.rows.shape[0]].copy_(gradient)
         if gradients.hidden is not None:
             gradients.hidden[chunk.rows] = (gradient @ self.weight).to(gradients.hidden.dtype)
