@@ -45,4 +45,4 @@ def stage_extracts(documents: Sequence[str], share: float | None = None, **setti
 def stage_indices(documents: Sequence[str], share: float | None = None, **settings: Any) -> list[list[int]]:
     """The ascending indices of the sentences that the consistent stage keeps of each document."""
     stage = ConsistentStage.load(ExtractiveSettings(share=share, **settings))
-    return [selection.indices for selection in stage.choose(documents)]
+    return [selection.indices for selection in stage.select(documents)]

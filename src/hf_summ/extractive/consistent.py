@@ -81,7 +81,7 @@ def consistent_extract(documents: Sequence[str], settings: ExtractiveSettings) -
     stage = ConsistentStage.load(settings)
     summaries = []
     wordless_rows = []
-    for row, selection in enumerate(stage.choose(documents)):
+    for row, selection in enumerate(stage.select(documents)):
         summaries.append(selection.summary())
         is_blank = not selection.sentences
         if not is_blank and not selection.has_words:
@@ -131,13 +131,13 @@ class ConsistentStage:
             judge = NextSentenceModel(judge, **hub_settings)
         return cls(settings, idf, judge)
 
-    def choose(self, documents: Sequence[str]) -> Iterator[Selection]:
+    def select(self, documents: Sequence[str]) -> Iterator[Selection]:
         """Yield the sentences that are kept of each document, with a progress bar."""
         with progress_bar(None, "extracting", len(documents)) as bar:
             for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
                 selections = []
                 for document in documents[start : start + _DOCUMENTS_AT_ONCE]:
-                    selections.append(self._unrepaired(document))
+                    selections.append(self._select_before_repair(document))
                     bar.update()
                 if self.judge is None:
                     yield from selections
@@ -160,8 +160,8 @@ class ConsistentStage:
         assert budget is not None
         return keep_sentences(words, costs, budget, self.idf)
 
-    def _unrepaired(self, document: str) -> Selection:
-        """What is kept of a document before the repair pass."""
+    def _select_before_repair(self, document: str) -> Selection:
+        """The sentences that are kept of a document before the repair pass."""
         settings = self.settings
         sentences = split_sentences(document, settings.language)
         words = [split_words(sentence, settings.language) for sentence in sentences]
@@ -176,21 +176,21 @@ class ConsistentStage:
 def _repaired(selections: Sequence[Selection], judge: Judge) -> Iterator[Selection]:
     """Yield the selections with the sentences that the repair pass restores."""
     sentences = []
-    chosen = []
+    kept = []
     for selection in selections:
         sentences.append(selection.sentences)
-        chosen.append(selection.indices)
-    closed = close_gaps(sentences, chosen, judge)
+        kept.append(selection.indices)
+    closed = close_gaps(sentences, kept, judge)
     for selection, indices in zip(selections, closed, strict=True):
         yield replace(selection, indices=indices)
 
 
 class _Gap(NamedTuple):
-    """A place in a document where sentences are left out between two chosen sentences.
+    """A place in a document where sentences are left out between two kept sentences.
 
     Attributes:
         document: the index of the document.
-        first, second: the indices of the two chosen sentences in the document.
+        first, second: the indices of the two kept sentences in the document.
     """
 
     document: int
@@ -212,8 +212,8 @@ class _Candidate(NamedTuple):
     probability: float
 
 
-def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int]], judge: Judge) -> list[list[int]]:
-    """The indices of the chosen sentences, and of sentences that are restored between incoherent neighbors.
+def close_gaps(sentences: Sequence[Sequence[str]], kept: Sequence[Sequence[int]], judge: Judge) -> list[list[int]]:
+    """The indices of the kept sentences, and of sentences that are restored between incoherent neighbors.
 
     The judge gives each pair of sentences a probability that the second follows the first. It rejects a pair whose
     probability is at most 0.5, and accepts other pairs. If two neighbors are rejected, a sentence between them is
@@ -223,18 +223,18 @@ def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int
 
     Args:
         sentences: all sentences of each document.
-        chosen: the ascending indices of each document's chosen sentences.
+        kept: the ascending indices of each document's kept sentences.
         judge: called at most three times, with distinct pairs of all documents at once.
 
     Returns:
-        For each document, the ascending indices of its chosen and its restored sentences.
+        For each document, the ascending indices of its kept and its restored sentences.
 
     Raises:
         ValueError: the judge gives other values than a probability for each pair.
     """
-    gaps = _rejected_gaps(sentences, chosen, judge)
+    gaps = _rejected_gaps(sentences, kept, judge)
     candidates = _accepted_candidates(sentences, gaps, judge)
-    closed = [list(indices) for indices in chosen]
+    closed = [list(indices) for indices in kept]
     for gap, index in _best_candidates(sentences, candidates, judge).items():
         closed[gap.document].append(index)
     for indices in closed:
@@ -242,11 +242,11 @@ def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int
     return closed
 
 
-def _rejected_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int]], judge: Judge) -> list[_Gap]:
+def _rejected_gaps(sentences: Sequence[Sequence[str]], kept: Sequence[Sequence[int]], judge: Judge) -> list[_Gap]:
     """The gaps whose two sentences the judge rejects as neighbors."""
     gaps = []
     pairs = []
-    for document, indices in enumerate(chosen):
+    for document, indices in enumerate(kept):
         for first, second in pairwise(indices):
             # Adjacent sentences have nothing between them.
             if second > first + 1:

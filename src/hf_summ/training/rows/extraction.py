@@ -177,7 +177,7 @@ def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:
     Args:
         rows: the columns of the batch by name.
     """
-    selections = list(stage.choose(rows["document"]))
+    selections = list(stage.select(rows["document"]))
     columns: dict[str, list] = {"document": [], _COUNTS: []}
     for selection in selections:
         columns["document"].append(selection.summary())
