@@ -5,13 +5,18 @@ generative adversarial networks (GANs)."
 """
 
 import re
+from collections.abc import Iterator
 
 from .text_sentences import SENTENCE_START
 
 # an acronym in brackets, such as "(GANs)", "(LfD)" and "(G-CNN)"
 _ACRONYM = re.compile(r"\s*\(([A-Z](?:[A-Za-z]|-(?=[A-Z]))*[A-Z]s?)\)")
-# between two words of a long form; words such as "and" have no letter in "divide, conquer, and combine (DCC)"
-_BETWEEN_WORDS = r",?[\s-]+(?:(?:a|an|the|of|for|from|in|on|to|by|with|and)\s+){0,2}"
+# a word, and what separates two words of a long form
+_WORD = re.compile(r"\w+")
+_SEPARATOR = re.compile(r",?[\s-]+")
+# words without a letter in an acronym, as in "divide, conquer, and combine (DCC)", and how many may stand together
+_FUNCTION_WORDS = frozenset("a an the of for from in on to by with and".split())
+_MAX_FUNCTION_WORDS = 2
 # the largest number of characters before an acronym that may belong to its long form
 _MAX_CHARACTERS = 200
 # names, which keep their capital within a sentence
@@ -32,13 +37,12 @@ def long_forms_of(text: str) -> dict[str, str]:
     for definition in _ACRONYM.finditer(text):
         acronym = definition[1]
         letters = acronym.replace("-", "").removesuffix("s")
-        words = _BETWEEN_WORDS.join(rf"{letter}\w*" for letter in letters)
         before = text[max(0, definition.start() - _MAX_CHARACTERS) : definition.start()]
-        match = re.search(rf"(?<![\w-]){words}$", before, re.I)
-        if match is None:
+        start = _start_of_long_form(before, letters)
+        if start is None:
             continue
-        long_form = " ".join(match.group().split())
-        begins_sentence = SENTENCE_START.search(before, 0, match.start())
+        long_form = " ".join(before[start:].split())
+        begins_sentence = SENTENCE_START.search(before, 0, start)
         if begins_sentence and long_form[1:].islower() and not _NAME.match(long_form):
             long_form = long_form[0].lower() + long_form[1:]
         singular = acronym.removesuffix("s")
@@ -50,6 +54,36 @@ def long_forms_of(text: str) -> dict[str, str]:
         if not long_form.endswith(("h", "s", "x", "y")):
             long_forms.setdefault(f"{singular}s", f"{long_form}s")
     return long_forms
+
+
+def _start_of_long_form(text: str, letters: str) -> int | None:
+    """The place from which the last words of a text begin with these letters, whatever their case; None if they do not.
+
+    If there are several places, the first one is taken.
+    """
+    words = list(_WORD.finditer(text))
+    if not words or words[-1].end() != len(text):
+        return None
+    # the words that may have the letter at hand, from the last letter to the first
+    places = {len(words) - 1}
+    matching: list[int] = []
+    for letter in reversed(letters.lower()):
+        matching = [place for place in places if words[place].group().lower().startswith(letter)]
+        places = set()
+        for place in matching:
+            places.update(_words_before(text, words, place))
+    starts = [words[place].start() for place in matching]
+    return min([start for start in starts if text[start - 1 : start] != "-"], default=None)
+
+
+def _words_before(text: str, words: list[re.Match], place: int) -> Iterator[int]:
+    """The places of the words that may precede a word of a long form: the one before it, or before function words."""
+    for previous in range(place - 1, max(place - 2 - _MAX_FUNCTION_WORDS, -1), -1):
+        gap = text[words[previous].end() : words[previous + 1].start()]
+        if _SEPARATOR.fullmatch(gap):
+            yield previous
+        if words[previous].group().lower() not in _FUNCTION_WORDS or not gap.isspace():
+            return
 
 
 def with_long_forms(sentence: str, long_forms: dict[str, str]) -> str:

@@ -367,12 +367,15 @@ def _pairs(forms: Sequence[Sequence[str]]) -> Iterator[str]:
     Args:
         forms: the forms of each sentence, in the order of the text.
     """
+    # the parts that each sentence gives, with the sentence's index; most sentences of some texts give none
     parts = []
-    for forms_of_sentence in forms:
-        parts.append([form for form in forms_of_sentence if form.endswith(".") and not _NO_PART.search(form)])
-    for first_index, second_index in combinations(range(len(parts)), 2):
+    for index, forms_of_sentence in enumerate(forms):
+        parts_of_sentence = [form for form in forms_of_sentence if form.endswith(".") and not _NO_PART.search(form)]
+        if parts_of_sentence:
+            parts.append((index, parts_of_sentence))
+    for (first_index, first_parts), (second_index, second_parts) in combinations(parts, 2):
         are_neighbors = second_index == first_index + 1
-        for first, second in product(parts[first_index], parts[second_index]):
+        for first, second in product(first_parts, second_parts):
             pair = _pair(first, second, are_neighbors)
             if pair is not None and len(pair.split()) <= _MAX_WORDS_OF_PAIR:
                 yield pair

@@ -22,6 +22,7 @@ _LABEL = re.compile(
 )
 
 _PARAGRAPHS = re.compile(r"\n\s*\n")
+_WORD_CHARACTER = re.compile(r"\w")
 # how a sentence ends: with an end mark, perhaps in a quotation or in brackets
 _END_MARKS = tuple(
     """
@@ -73,7 +74,7 @@ def sentences_of(text: str) -> list[str]:
             plain = _CITATION.sub("", sentence)
             plain = _EMPHASIS.sub(r"\1\2", plain)
             plain = _LABEL.sub("", plain)
-            if plain.strip(" .,;:-–—"):
+            if _WORD_CHARACTER.search(plain):
                 sentences.append(finished(plain))
     return sentences
 
