@@ -323,7 +323,7 @@ class DocumentSummarizer:
             message = f"{subject} {encoded.length} tokens, but the model reads at most {reader.limit}"
             if not truncation:
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
-            hint = _HINT if reading is None and SHORTENERS else ""
+            hint = _HINT if reading is None else ""
             cut = cut_of(document, encoded.length, reader.limit, encoded.counts)
             note["cut"] = f"{message}: {cut}{hint}"
             note["length"] = encoded.length

@@ -230,8 +230,8 @@ class ModelReader:
         return self.count([text])[0] <= tokens
 
 
-# for a value of `long_documents`, a function of examples, a ModelReader and the documents' language that returns a
-# Reading of each example. hf_summ adds the functions when it is imported, as a checkpoint's code cannot split sentences
+# value of `long_documents` -> function (examples, a ModelReader, their language, **settings) that returns a Reading of
+# each example. `hf_summ.registration` adds the functions, so that sentence splitting is imported late
 SHORTENERS: dict[str, Callable[..., list[Reading]]] = {}
 
 
@@ -265,11 +265,10 @@ def joined_text(example: Example) -> str:
 
 
 def check_long_documents(name: str) -> None:
-    """Raise a ValueError unless `name` is a value of `long_documents`; all but one need hf_summ to be imported."""
+    """Raise a ValueError unless `name` is a value of `long_documents`."""
     choices = [TRUNCATE, *SHORTENERS]
     if name not in choices:
-        hint = "" if SHORTENERS else ": import hf_summ for others"
-        raise ValueError(f"`long_documents` is {name!r:.80}, but must be one of {', '.join(choices)}{hint}")
+        raise ValueError(f"`long_documents` is {name!r:.80}, but must be one of {', '.join(choices)}")
 
 
 def details_of(
