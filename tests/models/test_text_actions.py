@@ -41,11 +41,11 @@ WITHOUT_ACTION = [
     "We use a rank to show that graphs are fair to all of their users.",
     # the action refers to another sentence, too
     "We lift these limitations and propose a rank that has none of these limitations.",
-    # a pronoun for a word of the lead
+    # a pronoun for a word of the opening
     "We rank these graphs and show that they are fair to all of the users.",
     # users vote, and not the authors
     "We allow these users to use a rank of graphs with many edges.",
-    # the lead denies the action
+    # the opening denies the action
     "This does not allow us to derive ranks of graphs with many edges.",
     "We did not solve this problem by using a larger rank of all graphs.",
     # the verb has another subject

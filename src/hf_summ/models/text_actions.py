@@ -1,6 +1,7 @@
-"""What authors do, without the words before it that refer to another sentence.
+"""Actions of authors, without the words before them that refer to another sentence.
 
-"We take advantage of this fact to show that ranks are fair." becomes "We show that ranks are fair."
+"We take advantage of this fact to show that ranks are fair." becomes "We show that ranks are fair." The opening of a
+sentence is what it says before the action: here "take advantage of this fact". The action's subject is no part of it.
 """
 
 import re
@@ -17,7 +18,7 @@ REFERENCE = (
 )
 _REFERENCE = re.compile(REFERENCE, re.I)
 # the same, or a pronoun without a noun, as in "We use this to show" and "This allows us to show"
-_REFERENCE_OF_LEAD = re.compile(
+_REFERENCE_OF_OPENING = re.compile(
     rf"{REFERENCE}|\b(?:this|these|those|them|it)(?: (?:and|by|to)\b|,|$)|^(?:This|It) ", re.I
 )
 
@@ -64,28 +65,28 @@ _GERUNDS["inferring"] = "infer"
 
 _SUBJECT = rf"(?P<subject>We|I|This {PAPER})"
 _ADVERB = r"(?:(?:then|thus|also|further|hence|\w+ly) )?"
-# sentences that consist of a lead and an action
+# sentences that consist of an opening and an action
 _PATTERNS = (
     # "We lift these limitations and propose a rank"
-    rf"{_SUBJECT} (?P<lead>[^:;]{{3,200}}?),? and {_ADVERB}(?P<verb>{_FINITE_FORMS})"
+    rf"{_SUBJECT} (?P<opening>[^:;]{{3,200}}?),? and {_ADVERB}(?P<verb>{_FINITE_FORMS})"
     r" (?P<rest>(?:that|how|an?|the|our|two|new|novel|(?-i:[A-Z]))\b.*)",
     # "We use this insight to derive a rank"
-    rf"(?P<subject>We|I) (?P<lead>(?:\w+ly )?(?:{_VERBS_OF_USE})\b(?:(?! that )[^:;,]){{3,120}}?) (?:in order )?to"
+    rf"(?P<subject>We|I) (?P<opening>(?:\w+ly )?(?:{_VERBS_OF_USE})\b(?:(?! that )[^:;,]){{3,120}}?) (?:in order )?to"
     rf" {_ADVERB}(?P<verb>{_BASE_FORMS}) (?P<rest>.*)",
     # "This allows us to derive a rank"
-    rf"(?P<lead>(?:This|These|Such|It)\b[^:;,]{{3,100}}?) (?P<subject>us) (?:both )?to {_ADVERB}(?P<verb>{_BASE_FORMS})"
-    r" (?P<rest>.*)",
+    rf"(?P<opening>(?:This|These|Such|It)\b[^:;,]{{3,100}}?) (?P<subject>us) (?:both )?to {_ADVERB}"
+    rf"(?P<verb>{_BASE_FORMS}) (?P<rest>.*)",
     # "We close this gap by proposing a rank"
-    rf"{_SUBJECT} (?P<lead>(?:(?! (?:that|how|whether) )[^:;]){{3,120}}?),? by"
+    rf"{_SUBJECT} (?P<opening>(?:(?! (?:that|how|whether) )[^:;]){{3,120}}?),? by"
     rf" {_ADVERB}(?P<verb>{'|'.join(_GERUNDS)}) (?P<rest>.*)",
     # "We study this question, finding that ranks are fair"
-    rf"{_SUBJECT} (?P<lead>[^:;]{{3,160}}?), (?:and )?(?:thereby |thus )?"
+    rf"{_SUBJECT} (?P<opening>[^:;]{{3,160}}?), (?:and )?(?:thereby |thus )?"
     r"(?P<verb>finding|showing|demonstrating|proving|proposing|introducing|establishing|revealing) (?P<rest>.*)",
 )
-_SENTENCES_WITH_LEAD = [re.compile(f"^{pattern}$") for pattern in _PATTERNS]
-# words of a lead that deny the action, as in "This does not allow us to derive a rank"
+_SENTENCES_WITH_OPENING = [re.compile(f"^{pattern}$") for pattern in _PATTERNS]
+# words of an opening that deny the action, as in "This does not allow us to derive a rank"
 _DENIAL = re.compile(r"\b(?:not|cannot|never|fails?|failed|unable|prevents?|prevented|remains)\b|n['’]t\b")
-# what an action must not have: a pronoun for a word of the lead, or a second part of a list that begins in the lead
+# what an action must not have: a pronoun for a word of the opening, or the second part of a list that begins there
 _INCOMPLETE = re.compile(
     r"^(?:\S+ ){0,4}(?:its?|they|their|them|the two|all three)\b|\band (?:to|\w+ing)\b|\bbut also\b"
 )
@@ -94,26 +95,26 @@ _MIN_WORDS = 8
 
 
 def actions_of(sentence: str) -> Iterator[str]:
-    """The actions of a sentence's authors, each as a sentence, if the lead before refers to another sentence.
+    """The actions of a sentence's authors, each as a sentence, if the opening refers to another sentence.
 
     Args:
         sentence: a sentence with its capital and its end mark.
     """
-    for pattern in _SENTENCES_WITH_LEAD:
+    for pattern in _SENTENCES_WITH_OPENING:
         match = pattern.match(sentence)
         if match is None:
             continue
-        lead, subject, verb, rest = match["lead"], match["subject"], match["verb"], match["rest"]
-        if not _REFERENCE_OF_LEAD.search(lead) or _DENIAL.search(lead):
+        opening, subject, verb, rest = match["opening"], match["subject"], match["verb"], match["rest"]
+        if not _REFERENCE_OF_OPENING.search(opening) or _DENIAL.search(opening):
             continue
         if subject == "us":
             subject = "We"
-        is_we = subject in ("We", "I")
-        if is_we and verb.endswith("s"):
+        is_first_person = subject in ("We", "I")
+        if is_first_person and verb.endswith("s"):
             # in "We show that a rank is fair and proves a bound", the rank is the verb's subject
             continue
         if verb in _GERUNDS:
-            verb = _GERUNDS[verb] if is_we else _third_person(_GERUNDS[verb])
+            verb = _GERUNDS[verb] if is_first_person else _third_person(_GERUNDS[verb])
         action = f"{subject} {verb} {rest}"
         is_complete = not _REFERENCE.search(action) and not _INCOMPLETE.search(rest)
         if is_complete and len(action.split()) >= _MIN_WORDS:

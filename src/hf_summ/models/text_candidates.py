@@ -419,11 +419,11 @@ def _forms(sentence: str) -> Iterator[str]:
         before = sentence[: purpose.start()]
         if not _NEEDS_PURPOSE.search(before) and not _OPEN_END.search(before):
             sentence = f"{before}."
-    for start in _with_main_clause(sentence):
-        for form in (start, _BRACKET.sub("", start)):
-            for whole in (form, _without_insertion(form)):
-                yield whole
-                yield from _without_last_clauses(whole)
+    for main_form in _with_main_clause(sentence):
+        for form in (main_form, _BRACKET.sub("", main_form)):
+            for complete_form in (form, _without_insertion(form)):
+                yield complete_form
+                yield from _without_last_clauses(complete_form)
 
 
 def _without_insertion(sentence: str) -> str:
@@ -459,18 +459,18 @@ def _without_last_clauses(sentence: str) -> Iterator[str]:
     """The beginnings of a sentence that are sentences themselves."""
     # the words before the main clause cannot stand alone
     start = sentence.find(",") + 1 if _SUBORDINATE.match(sentence) else 0
-    for clause in _CUT.finditer(sentence, start, _MAX_CHARACTERS):
-        form = sentence[: clause.start()]
+    for cut in _CUT.finditer(sentence, start, _MAX_CHARACTERS):
+        form = sentence[: cut.start()]
         if len(form[start:].split()) < _MIN_WORDS_LEFT:
             continue
         # "a, b, and c" is not cut before its last item
-        is_list = sentence.startswith("and ", clause.end()) and "," in form[start:]
-        lacks_items = FIRST_ITEM.search(form) and LATER_ITEM.search(sentence, clause.end())
+        is_list = sentence.startswith("and ", cut.end()) and "," in form[start:]
+        lacks_items = FIRST_ITEM.search(form) and LATER_ITEM.search(sentence, cut.end())
         if is_list or lacks_items or _OPEN_END.search(form) or _ANNOUNCED_LIST.search(form):
             continue
-        # the verb of a clause with "that" is not the sentence's, so that one must follow
-        clauses = re.split(r"\bthat\b", form[start:])
-        if _VERB.search(clauses[-1]):
+        # a clause after "that" needs a verb of its own, which the cut may have removed
+        parts = re.split(r"\bthat\b", form[start:])
+        if _VERB.search(parts[-1]):
             yield form
 
 
