@@ -104,8 +104,8 @@ class Note(TypedDict):
             tokens and the number that the model reads, and `hint`, the end of the warning, which proposes a setting.
         restored_from: the user's example, if the summary gets its upper case from there.
         details: as `details_of` returns them, if they are asked for.
-        candidates: the sentences among which `whole_sentences` chooses.
-        ends: how its summaries end; the search adds it.
+        candidates: the sentences among which `whole_sentences` chooses; `add_search_notes` adds them.
+        ends: how its summaries end; `add_search_notes` adds it.
     """
 
     blank: bool
@@ -188,7 +188,7 @@ class ModelReader:
         else:
             tokens = [read for read, _ in counts]
         ends = [self.end_of(text, number) for text, number in zip(texts, tokens, strict=True)]
-        # the prefix is no part of the first text
+        # the prefix is not a part of the first text
         ends[0] = max(ends[0] - len(self.prefix), 0)
         return ends
 
@@ -290,31 +290,24 @@ def details_of(
         shortener's entries. Windows read all characters; `cut_tokens` counts what is truncated of their summaries.
         `sentences` lacks the sentences of which truncation leaves nothing.
     """
-    read_tokens = length
-    if reader.limit is not None:
-        read_tokens = min(length, reader.limit)
-    is_truncated = length > read_tokens
     if reading is None:
         reading = Reading(example, length)
+    input_tokens = length
+    if reader.limit is not None:
+        input_tokens = min(length, reader.limit)
+    truncated_tokens = length - input_tokens
     source_tokens = reading.source_tokens
-    ranges = reading.ranges
     shortener_details = dict(reading.details)
-    texts = texts_of(example)
-    shorter_texts = texts_of(reading.example)
-    ends = [len(text) for text in texts]
+    read_tokens = input_tokens
+    ends = None
     if "windows" in shortener_details:
-        # windows read all tokens, in several passes, of which only the last may be truncated
-        read_tokens = source_tokens - (length - read_tokens)
-    elif is_truncated:
-        ends = reader.ends_of(shorter_texts, counts)
-    if ranges is None:
-        # nothing is read of a text that ends at 0
-        ranges = [[[0, end]] if end else [] for end in ends]
-    elif is_truncated:
-        read_ranges = []
-        for text, text_ranges, shorter_text, end in zip(texts, ranges, shorter_texts, ends, strict=True):
-            read_ranges.append(_ranges_of_start(text, text_ranges, shorter_text[:end]))
-        ranges = read_ranges
+        # the windows were read whole; only the joined summaries, the input of the last pass, may be truncated
+        read_tokens = source_tokens - truncated_tokens
+    elif truncated_tokens:
+        ends = reader.ends_of(texts_of(reading.example), counts)
+    ranges = _read_ranges(example, reading, ends)
+    if reading.ranges is not None and ends is not None:
+        # only `extract` gives ranges, and it gives `sentences` too
         shortener_details["sentences"] = _read_sentences(shortener_details["sentences"], ranges)
     return {
         "source_tokens": source_tokens,
@@ -323,6 +316,30 @@ def details_of(
         "read": ranges[0] if isinstance(example, str) else ranges,
         **shortener_details,
     }
+
+
+def _read_ranges(example: Example, reading: Reading, ends: Sequence[int] | None) -> list[list[list[int]]]:
+    """For each text of an example, the [start, end) characters that the model reads.
+
+    Args:
+        example: the user's example.
+        reading: the example after shortening.
+        ends: for each text of `reading`, the number of characters that truncation leaves; None if nothing is truncated.
+    """
+    texts = texts_of(example)
+    if reading.ranges is None:
+        if ends is None:
+            ends = [len(text) for text in texts]
+        # nothing is read of a text that ends at 0
+        return [[[0, end]] if end else [] for end in ends]
+    if ends is None:
+        return reading.ranges
+    read_ranges = []
+    for text, text_ranges, shorter_text, end in zip(
+        texts, reading.ranges, texts_of(reading.example), ends, strict=True
+    ):
+        read_ranges.append(_ranges_of_start(text, text_ranges, shorter_text[:end]))
+    return read_ranges
 
 
 def _ranges_of_start(text: str, ranges: Sequence[Sequence[int]], start_text: str) -> list[list[int]]:
