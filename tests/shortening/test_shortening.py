@@ -385,15 +385,18 @@ def test_a_model_that_was_trained_behind_the_stage_says_so(summarizer, caplog):
     (expected,) = pipeline("summarization", **components)(shortened)
     summarizer.model.config.extraction = {"extract_share": 0.1, "next_sentence_model": True}
     pipeline("summarization", **components)
-    assert "whole ones: set `extract_share=0.1`, `next_sentence_model`" in caplog.text
+    assert "whole documents: set `extract_share=0.1`, `next_sentence_model`" in caplog.text
     caplog.clear()
     settings = {"extract_share": 0.1, "next_sentence_model": judge, "return_details": True}
     shortening = pipeline("summarization", **components, **settings)
-    assert "whole ones" not in caplog.text
+    assert "whole documents" not in caplog.text
     (record,) = shortening(TEXT)
     assert record["summary_text"] == expected["summary_text"]
     assert 0 < record["details"]["read_tokens"] < record["details"]["source_tokens"]
     with pytest.raises(ValueError, match="`extract_share` and `long_documents='windows'` exclude each other"):
+        shortening(TEXT, long_documents="windows")
+    shortening = pipeline("summarization", **components, extract_tokens=50)
+    with pytest.raises(ValueError, match="`extract_tokens` and `long_documents='windows'` exclude each other"):
         shortening(TEXT, long_documents="windows")
 
 

@@ -82,8 +82,10 @@ class DocumentSummarizer:
     batch_size: int | None
     show_progress = False
 
-    def _set_reading(self, long_documents: str, language: str, source_prefix: str | None, settings: Settings) -> None:
-        """Set the defaults of reading documents.
+    def _set_reading_defaults(
+        self, long_documents: str, language: str, source_prefix: str | None, settings: Settings
+    ) -> None:
+        """Set how calls read documents unless they have settings of their own.
 
         Args:
             long_documents, language, source_prefix: as for `SummarizationPipeline`.
@@ -93,18 +95,24 @@ class DocumentSummarizer:
         self.long_documents = long_documents
         self.language = language
         self.source_prefix = source_prefix
-        self._extraction = set_values({name: settings.pop(name, None) for name in _EXTRACTION})
+        self._extraction = without_none({name: settings.pop(name, None) for name in _EXTRACTION})
         self._shortens_all = "extract_share" in self._extraction or "extract_tokens" in self._extraction
+        if not self._shortens_all:
+            self._warn_of_whole_documents()
+
+    def _warn_of_whole_documents(self) -> None:
+        """Warn that the model gets whole documents, if the extractive stage had shortened those of its training."""
         trained_extraction = getattr(self.model.config, "extraction", None)
-        if trained_extraction and not self._shortens_all:
-            trained_settings = []
-            for name, value in trained_extraction.items():
-                setting = name if value is True else f"{name}={value}"
-                trained_settings.append(f"`{setting}`")
-            logger.warning(
-                "the extractive stage shortened the documents of the model's training, but here it reads whole ones: "
-                f"set {', '.join(trained_settings)}"
-            )
+        if not trained_extraction:
+            return
+        trained_settings = []
+        for name, value in trained_extraction.items():
+            setting = name if value is True else f"{name}={value}"
+            trained_settings.append(f"`{setting}`")
+        logger.warning(
+            "the model was trained on documents that the extractive stage had shortened, but here it gets whole "
+            f"documents: set {', '.join(trained_settings)}"
+        )
 
     def _run(self, examples, *args, **settings):
         """Summarize one example or several.
@@ -144,7 +152,7 @@ class DocumentSummarizer:
             kwargs["batch_size"] = int(kwargs["batch_size"])
         self._warn_of_search_settings(kwargs)
         check_no_table(documents)
-        extra_inputs = set_values({"phrases": phrases, "word_tags": word_tags})
+        extra_inputs = without_none({"phrases": phrases, "word_tags": word_tags})
         long_documents = long_documents or self.long_documents
         shorten = self._shortener(long_documents, language or self.language, extra_inputs, kwargs)
         if is_single(documents):
@@ -174,7 +182,7 @@ class DocumentSummarizer:
 
             # without `disable=False` the bar is shown in terminals only
             results = tqdm(results, total=number, desc="summarizing", disable=False)
-        # reading begins here, also if the caller reads the summaries later
+        # reading begins here, even if the caller reads the summaries later
         summaries = with_warnings(iter(results))
         if is_eager:
             return without_lists_of_one(list(summaries))
@@ -241,7 +249,7 @@ class DocumentSummarizer:
             "return_text": return_text,
             "clean_up_tokenization_spaces": clean_up_tokenization_spaces,
         }
-        return set_values(preprocess), generate, set_values(postprocess)
+        return without_none(preprocess), generate, without_none(postprocess)
 
     def _shortener(
         self, name: str, language: str, extra_inputs: Mapping[str, object], settings: Settings
@@ -259,7 +267,8 @@ class DocumentSummarizer:
         """
         if self._shortens_all:
             if name == "windows":
-                raise ValueError("`extract_share` and `long_documents='windows'` exclude each other: set only one")
+                set_name = "extract_share" if "extract_share" in self._extraction else "extract_tokens"
+                raise ValueError(f"`{set_name}` and `long_documents='windows'` exclude each other: set only one")
             name = "extract"
         check_long_documents(name)
         if name == TRUNCATE:
@@ -363,28 +372,23 @@ class DocumentSummarizer:
             extra_inputs["word_tags"] = [tags]
         return extra_inputs
 
-    def written_examples(self, examples: Iterable[ReadExample], settings: Settings) -> list[ReadExample]:
-        """The examples of a batch that are not blank: only for these examples, the model writes a summary.
+    def add_search_notes(self, examples: Sequence[ReadExample], settings: Settings) -> None:
+        """Add to the notes of examples what depends on the settings of the search.
 
-        The notes of all examples get the ends of summaries. If `whole_sentences` is set, the notes of the returned
-        examples also get the sentences among which the model chooses.
+        All notes get `ends`. If `whole_sentences` is set, the notes of examples that are not blank get `candidates`.
 
         Args:
             settings: all settings of the search.
         """
         ends = summary_ends(settings)
-        written = []
         for example in examples:
             example.note["ends"] = ends
-            if not example.note["blank"]:
-                written.append(example)
         if settings.get("whole_sentences"):
-            for example in written:
+            for example in examples_to_summarize(examples):
                 # the tokenizers of our architectures are used without special tokens; `candidates_of` adds the end
                 example.note["candidates"] = candidates_of(
                     example.note["document"], self.tokenizer, ends.max_tokens, special_tokens=not self._is_ours
                 )
-        return written
 
     def padded(self, examples: Iterable[ReadExample]) -> Mapping[str, Any]:
         """The model's inputs for a batch by name, padded on the right: the processor's tensors, or lists of rows.
@@ -440,7 +444,7 @@ class DocumentSummarizer:
 
         Args:
             sequences: (n, L), an array or a tensor with the ids of each summary.
-            example: as `read` returns it, with what `written_examples` adds.
+            example: as `read` returns it, with what `add_search_notes` adds.
             return_tensors, return_text: whether a record has its ids, and its text, which it has by default.
             clean_up_tokenization_spaces: as for the tokenizer's `batch_decode`.
         """
@@ -472,8 +476,13 @@ class DocumentSummarizer:
         return records
 
 
-def set_values(settings: Settings) -> Settings:
-    """The settings that are set: those whose value is not None."""
+def examples_to_summarize(examples: Sequence[ReadExample]) -> list[ReadExample]:
+    """The examples that are not blank. The model does not read blank examples, whose summaries are blank."""
+    return [example for example in examples if not example.note["blank"]]
+
+
+def without_none(settings: Settings) -> Settings:
+    """The settings whose value is not None."""
     return {name: value for name, value in settings.items() if value is not None}
 
 

@@ -28,7 +28,14 @@ from hf_summ.models.generation_sentences import pad_rows
 from hf_summ.models.text_documents import FIRST_POINTER, WordTable, check_vocabulary, word_table
 from hf_summ.models.text_processing_recurrent import replace_unknown
 from hf_summ.runtimes.any_model import target_positions
-from hf_summ.runtimes.documents import DocumentSummarizer, Example, Settings, generated, set_values
+from hf_summ.runtimes.documents import (
+    DocumentSummarizer,
+    Example,
+    Settings,
+    examples_to_summarize,
+    generated,
+    without_none,
+)
 from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from hf_summ.runtimes.folders import find_exported, read_json, recorded_positions, weights_file
@@ -144,14 +151,14 @@ class OnnxSummarizer(DocumentSummarizer):
         generation_keys = added_settings(model_type) if model_type in _ARCHITECTURES else ()
         self.model = _GraphModel(
             config=SimpleNamespace(**config),
-            generation_config=set_values(read_json(settings_folder / "generation_config.json")),
+            generation_config=without_none(read_json(settings_folder / "generation_config.json")),
             generation_keys=generation_keys,
             name_or_path=str(folder),
             recorded_positions=recorded_positions(graphs),
         )
         self.tokenizer = FolderTokenizer(settings_folder)
         self.processor = _processor(settings_folder, self.tokenizer)
-        self._set_reading(long_documents, language, source_prefix, settings)
+        self._set_reading_defaults(long_documents, language, source_prefix, settings)
         self.batch_size = batch_size
         self._seed = seed
         self._preprocess, generate_settings, self._postprocess = self._sanitize_parameters(**settings)
@@ -222,8 +229,9 @@ class OnnxSummarizer(DocumentSummarizer):
         def summarize(examples: Iterable) -> Iterator[tuple[list[Record], Note]]:
             read_examples = (self.read(example, **preprocess) for example in examples)
             for batch in in_chunks(read_examples, batch_size or self.batch_size or 1):
+                self.add_search_notes(batch, search_settings)
                 # blank documents have no summaries among these
-                summaries = iter(self._generate(self.written_examples(batch, search_settings), search_settings))
+                summaries = iter(self._generate(examples_to_summarize(batch), search_settings))
                 for read_example in batch:
                     sequences = blank_summaries if read_example.note["blank"] else next(summaries)
                     yield self.to_records(sequences, read_example, **postprocess), read_example.note
@@ -236,7 +244,7 @@ class OnnxSummarizer(DocumentSummarizer):
         """The summaries of a batch of examples, as ids.
 
         Args:
-            examples: as `written_examples` returns them.
+            examples: as `examples_to_summarize` returns them.
             settings: as `search_settings` returns them.
 
         Returns:

@@ -14,7 +14,7 @@ from hf_summ.models.generation_mixin import NAN
 from hf_summ.models.generation_sentences import Candidate, likeliest_sentences
 from hf_summ.runtimes import folders
 from hf_summ.runtimes.any_model import GLOBAL_MASK, global_attention_mask, input_names, target_positions
-from hf_summ.runtimes.documents import DocumentSummarizer, Example, Examples, generated
+from hf_summ.runtimes.documents import DocumentSummarizer, Example, Examples, examples_to_summarize, generated
 from hf_summ.runtimes.encoding import ReadExample
 from hf_summ.runtimes.long_documents import TRUNCATE
 from hf_summ.runtimes.processors import load_processor
@@ -81,7 +81,7 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
             model = folders.load(model.name_or_path, **hub_settings)
             kwargs.setdefault("device", "cpu")
         self.model = model
-        self._set_reading(long_documents, language, source_prefix, kwargs)
+        self._set_reading_defaults(long_documents, language, source_prefix, kwargs)
         problem = getattr(model, "weights_problem", None)
         if problem is not None:
             raise ValueError(f"{model.name_or_path} {problem}: copy it again, or name another checkpoint")
@@ -162,17 +162,18 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
             given_mask = generate_kwargs.pop(GLOBAL_MASK, None)
             model_inputs[GLOBAL_MASK] = global_attention_mask(model_inputs["input_ids"], given_mask)
         settings = {"tokenizer": self.tokenizer, **self.generation_settings(**generate_kwargs)}
-        written = self.written_examples(examples, self._get_set_generation_params(settings))
-        is_written = torch.tensor([not example.note["blank"] for example in examples], device=self.device)
-        if written:
-            written_inputs = {name: value[is_written] for name, value in model_inputs.items()}
-            written_ids = self._generate_ids(written_inputs, written, settings)
+        self.add_search_notes(examples, self._get_set_generation_params(settings))
+        summarized = examples_to_summarize(examples)
+        is_summarized = torch.tensor([not example.note["blank"] for example in examples], device=self.device)
+        if summarized:
+            summarized_inputs = {name: value[is_summarized] for name, value in model_inputs.items()}
+            summary_ids = self._generate_ids(summarized_inputs, summarized, settings)
         else:
             config = settings.get("generation_config") or self.model.generation_config
             sequences = settings.get("num_return_sequences") or config.num_return_sequences or 1
-            written_ids = torch.zeros(0, sequences, 0, dtype=torch.long, device=self.device)
-        output_ids = written_ids.new_zeros(len(examples), *written_ids.shape[1:])
-        output_ids[is_written] = written_ids
+            summary_ids = torch.zeros(0, sequences, 0, dtype=torch.long, device=self.device)
+        output_ids = summary_ids.new_zeros(len(examples), *summary_ids.shape[1:])
+        output_ids[is_summarized] = summary_ids
         return {"output_ids": output_ids, "example": batch["example"]}
 
     def _generate_ids(
@@ -182,7 +183,7 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
 
         Args:
             inputs: the model's inputs, with a row for each example.
-            examples: as `written_examples` returns them.
+            examples: as `examples_to_summarize` returns them.
             settings: the settings of `generate()`.
         """
         settings = dict(settings)
