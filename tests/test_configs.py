@@ -49,7 +49,7 @@ def test_variants_in_headers_are_what_they_are_called():
         assert not printed.training.learning_rates
         assert config_of_arguments(stand).latent_size == 0
         assert config_of_arguments(printed).equations == "printed"
-        assert config_of_arguments(printed).weight_of_kl == 1.0
+        assert config_of_arguments(printed).final_kl_weight == 1.0
 
 
 # those whose vocabulary is fitted

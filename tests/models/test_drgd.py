@@ -110,7 +110,7 @@ class NaiveDrgd(NaiveModel):
 
     def loss(self, inputs, labels):
         nll = super().loss(inputs, labels)
-        return nll + self.config.weight_of_kl * self.kl / (labels != -100).sum()
+        return nll + self.config.final_kl_weight * self.kl / (labels != -100).sum()
 
 
 @pytest.mark.parametrize(

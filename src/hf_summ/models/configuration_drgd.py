@@ -82,7 +82,7 @@ class DrgdConfig(SummarizationConfig):
     decoder_start_token_id: int | None = 0
 
     @property
-    def weight_of_kl(self) -> float:
+    def final_kl_weight(self) -> float:
         """The weight of the KL after its warm-up: `kl_weight`, or the default for the equations if it is None."""
         if self.kl_weight is not None:
             return float(self.kl_weight)

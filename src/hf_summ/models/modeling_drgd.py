@@ -422,8 +422,8 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         warmup_steps = self.config.kl_warmup_steps
         # evaluation has the final weight, so that the losses of different updates can be compared
         if not self.training or self._updates is None or not warmup_steps:
-            return self.config.weight_of_kl
-        return self.config.weight_of_kl * min(1.0, self._updates / warmup_steps)
+            return self.config.final_kl_weight
+        return self.config.final_kl_weight * min(1.0, self._updates / warmup_steps)
 
     def check_generation_keys(self, generation_config) -> None:
         """Raise a ValueError for a setting that is out of range, or for `sample_latent` without latent variables."""
