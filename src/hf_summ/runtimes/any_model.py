@@ -126,7 +126,7 @@ def prefix_arguments(processor: Any, prefixes: Sequence[str]) -> dict[str, list[
 
 def with_prefix(example: str | list[str], prefix: str) -> str | list[str]:
     """Put a prefix before a text, or before the first document of an example of several documents."""
-    # formatted, as a text of markupsafe would escape a prefix that is added by `+`
+    # formatted, as `prefix + example` would HTML-escape the prefix if the example is a `markupsafe.Markup`
     if isinstance(example, str):
         return f"{prefix}{example}"
     if not example:

@@ -55,7 +55,7 @@ def forms_for_export(model: PreTrainedModel) -> Generator[None]:
 
 @contextmanager
 def replaced(module: ModuleType, **functions: Callable) -> Generator[None]:
-    """Use other functions of a module in this context."""
+    """In this context, `functions` take the places of the module's functions of the same names."""
     before = {name: vars(module)[name] for name in functions}
     vars(module).update(functions)
     try:
@@ -251,7 +251,7 @@ def _blocks(states: torch.Tensor, block_len: int, dim: int) -> torch.Tensor:
     padded = nn.functional.pad(states, padding)
     starts = torch.arange((states.shape[dim] + block_len - 1) // block_len) * block_len
     positions = starts[:, None] + torch.arange(block_len)
-    # an index instead of a view, of which torch cannot solve the lengths
+    # indexed, not reshaped: torch's exporter cannot prove that a view's symbolic lengths fit
     return padded[(slice(None),) * dim + (positions,)]
 
 
