@@ -253,8 +253,8 @@ class Sequences(NamedTuple):
 class _Search:
     """The state of a search: which documents of the batch it still reads, and when it is over."""
 
-    def __init__(self, prompts: np.ndarray, config, ends: Sequence[int], padding: int | None):
-        self._config, self._ends, self._padding = config, ends, padding or 0
+    def __init__(self, prompts: np.ndarray, config, end_ids: Sequence[int], padding: int | None):
+        self._config, self._end_ids, self._padding = config, end_ids, padding or 0
         self.length, self._max_length = prompts.shape[1], config.max_length
         self._deadline = None if config.max_time is None else time.monotonic() + config.max_time
         # the indices of the batch's documents among all documents
@@ -266,7 +266,7 @@ class _Search:
         """Whether the search for all documents is over."""
         return self.length == self._max_length or bool(self.is_done.all())
 
-    def _check_time(self) -> None:
+    def _end_if_late(self) -> None:
         """End all texts with their next token if `max_time` is over."""
         if self._deadline is not None and time.monotonic() > self._deadline:
             self._max_length = self.length + 1
@@ -275,31 +275,31 @@ class _Search:
 class Texts(_Search):
     """The texts of greedy search, or of sampling without beams.
 
-    They have the interface of `Beams`, but no `totals`, as each document has one text, with which none is compared.
+    They have the interface of `Beams`, but no `totals`, as each document has only one text.
     """
 
     number = candidates = 1
     totals = None
 
-    def __init__(self, prompts: np.ndarray, config, ends: Sequence[int], padding: int | None):
-        super().__init__(prompts, config, ends, padding)
+    def __init__(self, prompts: np.ndarray, config, end_ids: Sequence[int], padding: int | None):
+        super().__init__(prompts, config, end_ids, padding)
         self.ids = prompts
-        # the texts of all documents, also of those that have left the batch
+        # the texts of all documents, including those that have left the batch
         self._written = np.full((len(prompts), config.max_length), self._padding)
         self._written[:, : self.length] = prompts
 
     def advance(self, totals: np.ndarray, beams: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """Append the best tokens (R, 1), and return the rows (R,) that they continue: all rows in their order."""
-        self._check_time()
+        """Append the tokens (R, 1), and return all rows (R,), which they continue. `totals` and `beams` are unused."""
+        self._end_if_late()
         tokens = np.where(self.is_done[:, None], self._padding, tokens)
         self.ids = np.concatenate((self.ids, tokens), axis=1)
         self._written[self._documents, self.length] = tokens[:, 0]
         self.length += 1
-        self.is_done = self.is_done | _are_among(tokens[:, 0], self._ends)
+        self.is_done = self.is_done | _are_among(tokens[:, 0], self._end_ids)
         return np.arange(len(tokens))
 
     def select(self, documents: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Continue with some documents of the batch only, and return those of `rows` (R,) that belong to them."""
+        """See `Beams.select`."""
         self.ids = self.ids[documents]
         self._documents = self._documents[documents]
         self.is_done = self.is_done[documents]
@@ -316,7 +316,7 @@ class Beams(_Search):
     Args:
         prompts: (R, T), the ids with which the beams begin. The beams of a document are neighbors.
         config: the generation config.
-        ends: the ids that end a beam.
+        end_ids: the ids that end a beam.
         padding: the id that fills up finished beams, if there is one.
 
     Attributes:
@@ -326,13 +326,13 @@ class Beams(_Search):
         is_done: (B,), whether the search for a document is over.
     """
 
-    def __init__(self, prompts: np.ndarray, config, ends: Sequence[int], padding: int | None):
-        super().__init__(prompts, config, ends, padding)
+    def __init__(self, prompts: np.ndarray, config, end_ids: Sequence[int], padding: int | None):
+        super().__init__(prompts, config, end_ids, padding)
         self._prompt_length = self.length
         self.number = self.candidates = config.num_beams
         if not config.beam_stopping:
             # enough to replace all beams that end, which the published programs of `beam_stopping` do not
-            self.candidates *= max(2, 1 + len(ends))
+            self.candidates *= max(2, 1 + len(end_ids))
         # (R, 2, L), see `_IDS` and `_PARENTS`; -1 is an unwritten position, and the parent of the prompt's ids
         self._written = np.full((len(prompts), 2, config.max_length), -1)
         self._written[:, _IDS, : self.length] = prompts
@@ -357,7 +357,7 @@ class Beams(_Search):
             totals: (B, candidates), the candidates' sums of log-probabilities, in descending order.
             beams, tokens: (B, candidates), the beams that the candidates continue, from 0, and their tokens.
         """
-        self._check_time()
+        self._end_if_late()
         number = self.number
         first_rows = np.arange(0, self.totals.size, number)[:, None]
         if self._config.beam_stopping == "drgd":
@@ -366,7 +366,7 @@ class Beams(_Search):
             totals = np.where(np.arange(number) < width[:, None], totals, -np.inf)
         if self._config.ngram_blocking == "beam":
             self._keep_repetitions(totals)
-        has_end_token = _are_among(tokens, self._ends)
+        has_end_token = _are_among(tokens, self._end_ids)
         is_end = has_end_token | (self.length + 1 == self._max_length)
         if is_end.any():
             # only the first candidates may finish, and the others only replace them
@@ -472,14 +472,14 @@ class Beams(_Search):
         longest = int((parents >= 0).sum(-1).max())
         sequences = sequences[:, : self._prompt_length + longest]
         # as in transformers, a padding token of 0 counts as none
-        fill = self._padding or (self._ends[0] if len(self._ends) else -1)
+        fill = self._padding or (self._end_ids[0] if len(self._end_ids) else -1)
         sequences = np.where(sequences >= 0, sequences, fill)
         return Sequences(sequences, self._finished_scores[:, :returned].ravel(), parents[:, :longest])
 
     def _defer_short(self, least: int) -> None:
         """Move finished beams with fewer than `least` tokens behind those with enough, if a document has any."""
         ids = self._finished[:, :, _IDS, self._prompt_length :]
-        is_token = (ids >= 0) & ~_are_among(ids, self._ends)
+        is_token = (ids >= 0) & ~_are_among(ids, self._end_ids)
         is_short = is_token.sum(-1) < least
         scores = np.where(is_short & ~is_short.all(1, keepdims=True), _ABSENT, self._finished_scores)
         order = _highest(scores, self.number)
@@ -487,10 +487,10 @@ class Beams(_Search):
         self._finished = np.take_along_axis(self._finished, order[..., None, None], 1)
 
 
-def _are_among(tokens: np.ndarray, ends: Sequence[int]) -> np.ndarray:
-    """Whether each token is one of `ends`; an array of the tokens' shape."""
-    # several times as fast as `np.isin` for few ends
-    return (tokens[..., None] == np.asarray(ends, np.int64)).any(-1)
+def _are_among(tokens: np.ndarray, ids: Sequence[int]) -> np.ndarray:
+    """Whether each token is one of `ids`; an array of the tokens' shape."""
+    # several times as fast as `np.isin` for few ids
+    return (tokens[..., None] == np.asarray(ids, np.int64)).any(-1)
 
 
 def _highest(scores: np.ndarray, number: int) -> np.ndarray:
