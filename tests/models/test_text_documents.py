@@ -76,10 +76,10 @@ def test_nothing_is_left_and_no_document_has_more_than_a_longer_one_that_is_cut(
 def test_a_row_of_documents():
     row = join([[5, 6], [], [7, 8, 9]], None, [1], [2], 3)
     assert row.input_ids == [1, 5, 6, 3, 7, 8, 9, 2]
-    assert (row.spans, row.lengths, row.length) == ([(1, 2), (3, 0), (4, 3)], [2, 0, 3], 8)
+    assert (row.spans, row.document_lengths, row.full_length) == ([(1, 2), (3, 0), (4, 3)], [2, 0, 3], 8)
     cut = join([[5, 6], [], [7, 8, 9]], 6, [1], [2], 3)
     assert cut.input_ids == [1, 5, 6, 3, 7, 2]
-    assert (cut.spans, cut.lengths, cut.length) == ([(1, 2), (3, 0), (4, 1)], [2, 0, 3], 8)
+    assert (cut.spans, cut.document_lengths, cut.full_length) == ([(1, 2), (3, 0), (4, 1)], [2, 0, 3], 8)
     # more documents than tokens leave out the last
     documents = [[number, number] for number in range(10, 50)]
     row = join(documents, 8, [], [2], 3)

@@ -133,14 +133,14 @@ class JoinedRow:
     Attributes:
         input_ids: the ids of the row, with separators and special tokens.
         spans: for each document, the position of its first token in the row and the number of its tokens there.
-        lengths: the number of tokens of each document before truncation.
-        length: the number of ids of the row without truncation.
+        document_lengths: the number of tokens of each document before truncation.
+        full_length: the number of ids of the row without truncation.
     """
 
     input_ids: list[int]
     spans: list[tuple[int, int]]
-    lengths: list[int]
-    length: int
+    document_lengths: list[int]
+    full_length: int
 
 
 def shares(lengths: Sequence[int], total: int) -> list[int]:

@@ -32,7 +32,7 @@ CASE_MODULE = ".text_case"
 CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
 # A text is an example. A list of texts has an example in each, and a list of lists the documents of each example.
 Documents = str | Sequence[str] | Sequence[Sequence[str]]
-# Numbers of tokens: of an example, of each of its documents before truncation, and of each document after it.
+# For each example: the ids of its row before truncation, and the tokens of each document before and after it.
 LENGTHS = ("lengths", "document_lengths", "kept_lengths")
 # The number of ids for unknown words. With so many, two unknown words of a document rarely get the same id.
 _UNKNOWN_IDS = 2**16
@@ -421,8 +421,8 @@ class TextProcessor:
             row = source.row
             features["input_ids"].append(row.input_ids)
             features["attention_mask"].append([1] * len(row.input_ids))
-            features["lengths"].append(row.length)
-            features["document_lengths"].append(row.lengths)
+            features["lengths"].append(row.full_length)
+            features["document_lengths"].append(row.document_lengths)
             features["kept_lengths"].append([number for _, number in row.spans])
         return features
 

@@ -152,7 +152,7 @@ class ModelReader:
         example = with_prefix(example, self.prefix)
         if self._processor is not None:
             (source,) = self._processor.read_sources([example])
-            return source.row.length
+            return source.row.full_length
         text = joined_text(example)
         return len(tokenize(self._tokenizer, [readable(text)])["input_ids"][0])
 
@@ -245,7 +245,7 @@ def token_counts(processor, texts: Sequence[str]) -> list[int]:
     if not texts:
         return []
     if hasattr(processor, "read_sources"):
-        return [source.row.lengths[0] for source in processor.read_sources(texts)]
+        return [source.row.document_lengths[0] for source in processor.read_sources(texts)]
     token_ids = tokenize(processor, [readable(text) for text in texts], add_special_tokens=False)["input_ids"]
     return [len(ids) for ids in token_ids]
 

@@ -362,7 +362,7 @@ def whole_lengths(rows: Mapping[str, list], processor: Processor, prefix: str, c
     else:
         # The other inputs, such as tags of words, take long and do not change the number.
         sources = processor.read_sources(with_prefixes(rows, source_column(rows), prefix))
-        return [source.row.length for source in sources]
+        return [source.row.full_length for source in sources]
     return [len(ids) for ids in features[column]]
 
 
