@@ -243,7 +243,7 @@ class RunningGeneration:
         candidates: for `whole_sentences`, the document or documents of each example, or its candidates.
         step_inputs: further inputs of the model at each step.
         coverage_penalty: the processor that reads each step's coverage.
-        unknown_id, source: the id of unknown words to replace, and the model's inputs that contain their replacements.
+        unknown_id, source: the id of unknown words to replace, and the model's inputs to attend to the source again.
     """
 
     tokenizer: PreTrainedTokenizerBase | None

@@ -82,6 +82,7 @@ class SummarizationPipeline(Pipeline):
         return {"sequences": sequences, "document": document, "chosen_from": chosen_from, "row_length": row_length}
 
     def postprocess(self, outputs, clean_up_tokenization_spaces=None):
+        """The records of a document's summaries."""
         document = outputs["document"]
         # the sequences of the only document
         sequences = outputs["sequences"][0]
@@ -95,7 +96,7 @@ class SummarizationPipeline(Pipeline):
             )
             texts = self.processor.restore(texts, [document])
         else:
-            # a method of the model, as transformers loads the pipeline's code without that of the choice
+            # the model has the code of the choice; transformers does not load it with the pipeline's
             texts = [self.model.chosen_text(sequences[0], outputs["chosen_from"], self.tokenizer)]
         documents = [document] if isinstance(document, str) else document
         if not any(text.strip() for text in documents):
