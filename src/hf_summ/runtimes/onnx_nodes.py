@@ -1,7 +1,7 @@
 """Changes to graphs that PyTorch wrote: nodes for the sizes of windows and for the best continuations, and files."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +52,15 @@ def add_window_sizes(graph: onnx.GraphProto, window_size: int, stride: int) -> N
         graph.input.remove(value)
 
 
-def save(graph: onnx.ModelProto, file: Path) -> None:
-    """Write a graph, with weights of more than 2 GB in a second file beside it."""
-    is_large = constant_bytes(graph) > LARGEST
-    onnx.save(graph, file, save_as_external_data=is_large, location=f"{file.name}.data")
+def save(model: ModelProto, file: Path) -> None:
+    """Write a model with its graph, with weights of more than 2 GB in a second file beside it."""
+    is_large = constant_bytes(model) > LARGEST
+    onnx.save(model, file, save_as_external_data=is_large, location=f"{file.name}.data")
 
 
-def constant_bytes(graph: onnx.ModelProto) -> int:
-    """The number of bytes of the constants that the graph itself contains."""
-    return sum(len(tensor.raw_data) for tensor in graph.graph.initializer)
+def constant_bytes(model: ModelProto) -> int:
+    """The number of bytes of the constants that the graph of a model itself contains."""
+    return sum(len(tensor.raw_data) for tensor in model.graph.initializer)
 
 
 def clear_traces(graph: onnx.GraphProto) -> None:
@@ -80,28 +80,50 @@ class _Nodes:
         self._used_constants = set()
         self.nodes: list[NodeProto] = []
 
-    def add(self, operator: str, *inputs: str, name: str = "", outputs: int = 1, **attributes: Any) -> str:
-        """Add a node.
+    def add(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
+        """Add a node with one output.
 
         Args:
+            operator: the name of the operator.
             inputs: names of constants, or of other values of the graph.
-            name: the name of its only output; by default a new one.
-            outputs: the number of its outputs.
+            name: the name of the output; by default a new one.
             attributes: those of the operator.
 
         Returns:
-            The name of the last output.
+            The name of the output.
         """
+        output_name = name or self._new_name(0)
+        self._add_node(operator, inputs, [output_name], attributes)
+        return output_name
+
+    def add_top(self, scores: str, number: str) -> tuple[str, str]:
+        """Add a node for the highest values of each row.
+
+        Args:
+            scores: the name of the values.
+            number: the name of the constant or value with the number of the highest values.
+
+        Returns:
+            The names of the highest values, best first, and of their positions.
+        """
+        value_name, position_name = self._new_name(0), self._new_name(1)
+        self._add_node("TopK", (scores, number), [value_name, position_name], {})
+        return value_name, position_name
+
+    def _new_name(self, index: int) -> str:
+        """A name for an output of the next node."""
+        return f"candidates.{len(self.nodes)}.{index}"
+
+    def _add_node(
+        self, operator: str, inputs: Sequence[str], output_names: Sequence[str], attributes: Mapping[str, Any]
+    ) -> None:
         input_names = []
         for input_name in inputs:
             if input_name in self._constants:
                 self._used_constants.add(input_name)
                 input_name = _constant_name(input_name)
             input_names.append(input_name)
-        number = len(self.nodes)
-        output_names = [name or f"candidates.{number}.{index}" for index in range(outputs)]
         self.nodes.append(helper.make_node(operator, input_names, output_names, **attributes))
-        return output_names[-1]
 
     def used_constants(self) -> list[TensorProto]:
         """The constants that the nodes read; ONNX Runtime would warn of others."""
@@ -131,55 +153,55 @@ def add_candidates(model: ModelProto, vocab_size: int, are_log_probs: bool = Fal
         points: whether there are more logits than words, by a number that only a step determines.
     """
     block_size = _block_size(vocab_size)
-    blocks = math.ceil(vocab_size / block_size)
+    number_of_blocks = math.ceil(vocab_size / block_size)
     constants = {
-        "last": np.array([-1]),
-        "first": np.array([0]),
-        "lowest": np.array(-np.inf, np.float32),
-        "cells": np.array([0, -1, block_size]),
-        "unpadded": np.array([0, 0, 0]),
-        "second": np.array([1]),
-        "size": np.array([block_size]),
-        "row": np.array([0, -1]),
-        "blocks": np.array([blocks]),
-        "width": np.array([vocab_size]),
-        "block": np.array(block_size),
-        "offsets": np.arange(block_size),
+        "last_axis": np.array([-1]),
+        "index_0": np.array([0]),
+        "minus_infinity": np.array(-np.inf, np.float32),
+        # in shapes, 0 keeps the number of rows
+        "block_shape": np.array([0, -1, block_size]),
+        "no_padding": np.array([0, 0, 0]),
+        "index_1": np.array([1]),
+        "block_size_vector": np.array([block_size]),
+        "row_shape": np.array([0, -1]),
+        "number_of_blocks": np.array([number_of_blocks]),
+        "vocab_size": np.array([vocab_size]),
+        "block_size": np.array(block_size),
+        "offsets_in_block": np.arange(block_size),
     }
     nodes = _Nodes(constants)
     # the log-probabilities (R, V)
-    scores = nodes.add("Reshape", LOGITS, "row")
+    scores = nodes.add("Reshape", LOGITS, "row_shape")
     if not are_log_probs:
         # the norm by LogSoftmax, as ReduceLogSumExp takes ten times as long
         scores = nodes.add("LogSoftmax", scores, axis=-1)
     # -inf for each forbidden token
     forbidden_shape = nodes.add("Shape", FORBIDDEN)
-    pairs = nodes.add("Gather", forbidden_shape, "first")
+    pairs = nodes.add("Gather", forbidden_shape, "index_0")
     lowest_score = helper.make_tensor("value", TensorProto.FLOAT, [1], [-np.inf])
     lowest_scores = nodes.add("ConstantOfShape", pairs, value=lowest_score)
     scores = nodes.add("ScatterND", scores, FORBIDDEN, lowest_scores)
     if points or vocab_size % block_size:
         # pad the scores to whole blocks
         scores_shape = nodes.add("Shape", scores)
-        width = nodes.add("Gather", scores_shape, "second")
-        missing = nodes.add("Mod", nodes.add("Neg", width), "size")
-        padding = nodes.add("Concat", "unpadded", missing, axis=0)
-        scores = nodes.add("Pad", scores, padding, "lowest")
+        width = nodes.add("Gather", scores_shape, "index_1")
+        missing = nodes.add("Mod", nodes.add("Neg", width), "block_size_vector")
+        padding = nodes.add("Concat", "no_padding", missing, axis=0)
+        scores = nodes.add("Pad", scores, padding, "minus_infinity")
     # (R, blocks, block size)
-    cells = nodes.add("Reshape", scores, "cells")
-    maxima = nodes.add("ReduceMax", cells, "last", keepdims=0)
+    cells = nodes.add("Reshape", scores, "block_shape")
+    maxima = nodes.add("ReduceMax", cells, "last_axis", keepdims=0)
     # the best tokens are in the blocks with the highest maxima
-    chosen_number = nodes.add("Min", NUMBER, "blocks")
-    chosen_blocks = nodes.add("TopK", maxima, chosen_number, outputs=2)
-    chosen = nodes.add("Unsqueeze", chosen_blocks, "last")
+    chosen_number = nodes.add("Min", NUMBER, "number_of_blocks")
+    _, chosen_blocks = nodes.add_top(maxima, chosen_number)
+    chosen = nodes.add("Unsqueeze", chosen_blocks, "last_axis")
     chosen_cells = nodes.add("GatherND", cells, chosen, batch_dims=1)
-    chosen_scores = nodes.add("Reshape", chosen_cells, "row")
-    chosen_starts = nodes.add("Mul", chosen, "block")
-    chosen_ids = nodes.add("Add", chosen_starts, "offsets")
-    tokens = nodes.add("Reshape", chosen_ids, "row")
-    best_number = nodes.add("Min", NUMBER, "width")
-    best_positions = nodes.add("TopK", chosen_scores, best_number, outputs=2)
-    best_scores = nodes.nodes[-1].output[0]
+    chosen_scores = nodes.add("Reshape", chosen_cells, "row_shape")
+    chosen_starts = nodes.add("Mul", chosen, "block_size")
+    chosen_ids = nodes.add("Add", chosen_starts, "offsets_in_block")
+    tokens = nodes.add("Reshape", chosen_ids, "row_shape")
+    best_number = nodes.add("Min", NUMBER, "vocab_size")
+    best_scores, best_positions = nodes.add_top(chosen_scores, best_number)
     nodes.add("Add", best_scores, TOTALS, name=BEST_TOTALS)
     nodes.add("GatherElements", tokens, best_positions, axis=1, name=BEST_TOKENS)
 
