@@ -71,15 +71,15 @@ class AttentiveGrusFunction(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(context, *arguments):
+    def forward(ctx, *arguments):
         """Compute the states of both GRUs (T, R, k), the contexts (T, R, C) and the attention (T, R, S).
 
         Args:
-            context: autograd's, for the backward pass.
+            ctx: autograd's context, which stores tensors for the backward pass.
             arguments: the tensors of `Inputs`, then the `Settings`.
         """
         inputs, settings = Inputs(*arguments[:-1]), arguments[-1]
-        needs_gradients = settings.grad_enabled and any(context.needs_input_grad)
+        needs_gradients = settings.grad_enabled and any(ctx.needs_input_grad)
         length, rows = inputs.first_words.shape[:2]
         width = inputs.first.shape[1]
         source, dtype = inputs.source, torch.promote_types(inputs.source.dtype, torch.float32)
@@ -91,38 +91,40 @@ class AttentiveGrusFunction(torch.autograd.Function):
         first_before, second_before = _states_before(first, second, settings.shares_state)
         contexts = source.new_empty(length, rows, source.shape[2])
         attention = source.new_empty(length, rows, source.shape[1], dtype=dtype)
-        # without gradients, each position overwrites the gates of the previous one
+        # without gradients, each position overwrites the intermediate values of the previous one
         kept_positions = length if needs_gradients else 1
-        first_gates = first.new_empty(kept_positions, rows, 4 * width)
-        second_gates = first.new_empty(kept_positions, rows, 4 * width)
+        first_intermediates = first.new_empty(kept_positions, rows, 4 * width)
+        second_intermediates = first.new_empty(kept_positions, rows, 4 * width)
         first_gru, second_gru = _grus(inputs, settings)
         attend = _Attention(inputs, settings.source_mask)
         for position in range(length):
             slot = position if needs_gradients else 0
             words = inputs.first_words[position]
-            first_gru.step(words, first_before[position], first_gates[slot], first[position + 1])
+            first_gru.step(words, first_before[position], first_intermediates[slot], first[position + 1])
             attend.forward(first[position + 1], attention[position], contexts[position])
             projected = torch.addmm(inputs.context_bias, contexts[position], inputs.context_weight.T)
             if inputs.second_words is not None:
                 projected += inputs.second_words[position]
-            second_gru.step(projected, second_before[position], second_gates[slot], second[position + 1])
-        context.settings = settings
+            second_gru.step(projected, second_before[position], second_intermediates[slot], second[position + 1])
+        ctx.settings = settings
         if needs_gradients:
-            context.save_for_backward(*inputs, first, second, contexts, attention, first_gates, second_gates)
+            ctx.save_for_backward(
+                *inputs, first, second, contexts, attention, first_intermediates, second_intermediates
+            )
         return first[1:], second[1:], contexts, attention
 
     @staticmethod
     @once_differentiable
-    def backward(context, first_gradients, second_gradients, context_gradients, attention_gradients):
+    def backward(ctx, first_gradients, second_gradients, context_gradients, attention_gradients):
         """The gradients of `Inputs`, and None for `Settings`, from the gradients of `forward`'s results."""
-        settings = context.settings
-        saved = context.saved_tensors
+        settings = ctx.settings
+        saved = ctx.saved_tensors
         inputs = Inputs(*saved[:-6])
-        first, second, contexts, attention, first_gates, second_gates = saved[-6:]
+        first, second, contexts, attention, first_intermediates, second_intermediates = saved[-6:]
         first_before, second_before = _states_before(first, second, settings.shares_state)
         first_gru, second_gru = _grus(inputs, settings)
-        first_steps = _GruGradients(first_gru, first_before, first_gates)
-        second_steps = _GruGradients(second_gru, second_before, second_gates)
+        first_steps = _GruGradients(first_gru, first_before, first_intermediates)
+        second_steps = _GruGradients(second_gru, second_before, second_intermediates)
         attend = _AttentionGradients(inputs, settings.source_mask)
         # gradients of the contexts and of the states after the current position, through all that reads them
         to_contexts = context_gradients.clone()
@@ -189,24 +191,26 @@ class _Gru(NamedTuple):
     bias: torch.Tensor
     reset_after: bool
 
-    def step(self, projected: torch.Tensor, state: torch.Tensor, gates: torch.Tensor, result: torch.Tensor) -> None:
+    def step(
+        self, projected: torch.Tensor, state: torch.Tensor, intermediates: torch.Tensor, result: torch.Tensor
+    ) -> None:
         """Write the next state (R, k) to `result`, from a projected input (R, 3k) and the state (R, k).
 
-        The gradient needs four intermediate values, which are written to `gates` (R, 4k): the reset gate, the update
-        gate, the candidate, and the recalled state. With `reset_after`, the last one is the state's projection for the
+        The gradient needs four values, which are written to `intermediates` (R, 4k): the reset gate, the update gate,
+        the candidate, and the recalled state. With `reset_after`, the last one is the state's projection for the
         candidate before the reset gate, and otherwise the product of state and reset gate.
         """
         width = state.shape[1]
         both_gates, last = slice(2 * width), slice(2 * width, None)
         weight, bias = self.weight, self.bias
-        reset, update, candidate, recalled = gates.chunk(4, dim=-1)
+        reset, update, candidate, recalled = intermediates.chunk(4, dim=-1)
         if self.reset_after:
             recurrent = torch.addmm(bias, state, weight.T)
-            torch.add(projected[:, both_gates], recurrent[:, both_gates], out=gates[:, both_gates]).sigmoid_()
+            torch.add(projected[:, both_gates], recurrent[:, both_gates], out=intermediates[:, both_gates]).sigmoid_()
             recalled.copy_(recurrent[:, last])
             torch.addcmul(projected[:, last], reset, recalled, out=candidate).tanh_()
         else:
-            recurrent = torch.addmm(bias[both_gates], state, weight[both_gates].T, out=gates[:, both_gates])
+            recurrent = torch.addmm(bias[both_gates], state, weight[both_gates].T, out=intermediates[:, both_gates])
             recurrent.add_(projected[:, both_gates]).sigmoid_()
             torch.mul(reset, state, out=recalled)
             torch.addmm(bias[last], recalled, weight[last].T, out=candidate).add_(projected[:, last]).tanh_()
@@ -226,7 +230,7 @@ class _GruGradients:
     Args:
         gru: the GRU.
         states_before: (T, R, k), the state before each step.
-        gates: (T, R, 4k), the intermediate values that `_Gru.step` has written.
+        intermediates: (T, R, 4k), the intermediate values that `_Gru.step` has written.
 
     Attributes:
         to_inputs: (T, R, 3k), the gradients of the projected inputs.
@@ -234,10 +238,10 @@ class _GruGradients:
             as both projections are summed.
     """
 
-    def __init__(self, gru: _Gru, states_before: torch.Tensor, gates: torch.Tensor):
+    def __init__(self, gru: _Gru, states_before: torch.Tensor, intermediates: torch.Tensor):
         self.gru = gru
         self.states_before = states_before
-        self.gates = gates
+        self.intermediates = intermediates
         length, rows, width = states_before.shape
         self.to_inputs = states_before.new_empty(length, rows, 3 * width)
         self.to_recurrent = torch.empty_like(self.to_inputs) if gru.reset_after else self.to_inputs
@@ -251,7 +255,7 @@ class _GruGradients:
         to_inputs, to_recurrent = self.to_inputs[position], self.to_recurrent[position]
         width = state.shape[1]
         both_gates, last = slice(2 * width), slice(2 * width, None)
-        reset, update, candidate, recalled = self.gates[position].chunk(4, dim=-1)
+        reset, update, candidate, recalled = self.intermediates[position].chunk(4, dim=-1)
         to_candidate = torch.ops.aten.tanh_backward(gradient * (1 - update), candidate)
         to_inputs[:, width : 2 * width] = torch.ops.aten.sigmoid_backward(gradient * (state - candidate), update)
         to_inputs[:, last] = to_candidate
@@ -273,7 +277,7 @@ class _GruGradients:
             return gradients.T @ states
         # the candidate's weights are multiplied with the recalled state
         width = states.shape[1]
-        recalled = self.gates[..., 3 * width :].flatten(0, 1)
+        recalled = self.intermediates[..., 3 * width :].flatten(0, 1)
         return torch.cat((gradients[:, : 2 * width].T @ states, gradients[:, 2 * width :].T @ recalled))
 
     def bias_gradient(self) -> torch.Tensor:
@@ -294,15 +298,15 @@ class _Attention:
         self.query_weight = inputs.query_weight
         self.score_weight = inputs.score_weight[0]
         self.padding = None if source_mask is None else ~source_mask[:, None]
-        self.documents = inputs.source.shape[0]
+        self.number_of_documents = inputs.source.shape[0]
 
     def forward(self, states: torch.Tensor, attention: torch.Tensor, contexts: torch.Tensor) -> None:
         """Write the attention (R, S) and the contexts (R, C) of the states (R, k) to these tensors."""
         queries = self._doubled_queries(states)
         scores = attention.new_empty(*queries.shape[:2], self.keys.shape[1], dtype=queries.dtype)
         score_weight = 2 * self.score_weight
-        for documents, layer in self._layers(queries):
-            torch.matmul(layer, score_weight, out=scores[documents])
+        for document_slice, layer in self._layers(queries):
+            torch.matmul(layer, score_weight, out=scores[document_slice])
         if self.padding is not None:
             scores.masked_fill_(self.padding, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=attention.dtype)
@@ -311,7 +315,7 @@ class _Attention:
 
     def _doubled_queries(self, states: torch.Tensor) -> torch.Tensor:
         """Twice the queries (B, R / B, A) of the states (R, k)."""
-        return (2 * states @ self.query_weight.T).view(self.documents, -1, self.query_weight.shape[0])
+        return (2 * states @ self.query_weight.T).view(self.number_of_documents, -1, self.query_weight.shape[0])
 
     def _layers(self, doubled_queries: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yield slices of documents and their layers σ(2 (keys + queries)), (…, R / B, S, A).
@@ -320,13 +324,13 @@ class _Attention:
         """
         elements = doubled_queries.shape[1] * self.keys.shape[1] * self.keys.shape[2]
         documents_at_once = max(1, _CHUNK_ELEMENTS // max(elements, 1))
-        size = min(documents_at_once, self.documents)
+        size = min(documents_at_once, self.number_of_documents)
         buffer = self.keys.new_empty(size, doubled_queries.shape[1], *self.keys.shape[1:])
-        for start in range(0, self.documents, size):
-            documents = slice(start, min(start + size, self.documents))
-            layer = buffer[: documents.stop - start]
-            torch.add(doubled_queries[documents, :, None], self.keys[documents, None], alpha=2, out=layer)
-            yield documents, layer.sigmoid_()
+        for start in range(0, self.number_of_documents, size):
+            document_slice = slice(start, min(start + size, self.number_of_documents))
+            layer = buffer[: document_slice.stop - start]
+            torch.add(doubled_queries[document_slice, :, None], self.keys[document_slice, None], alpha=2, out=layer)
+            yield document_slice, layer.sigmoid_()
 
 
 class _AttentionGradients(_Attention):
@@ -334,8 +338,8 @@ class _AttentionGradients(_Attention):
 
     def __init__(self, inputs: Inputs, source_mask: torch.Tensor | None):
         super().__init__(inputs, source_mask)
-        # Sums over positions of the gradients of keys and score weight. The factors that all terms share come later:
-        # tanh(x) is 2 σ(2 x) - 1, so that its derivative has 4 times the slope of σ, and the score weight's 2.
+        # Sums over positions for the gradients of keys and score weight. They lack factors that all terms share, which
+        # `gradients` applies: as tanh(x) = 2 σ(2x) - 1, that is 4 times the score weight for keys, and 2 for its own.
         self.key_sums = torch.zeros_like(self.keys)
         self.score_sums = torch.zeros_like(self.score_weight)
         # the gradients of the queries (R, A), from the last position on
@@ -354,8 +358,8 @@ class _AttentionGradients(_Attention):
             states, attention: (R, k) and (R, S), what `_Attention.forward` read and wrote at this position.
             context_gradients, attention_gradients: (R, C) and (R, S), the gradients of the contexts and the attention.
         """
-        shape = (self.documents, -1, attention.shape[-1])
-        to_contexts = context_gradients.view(self.documents, -1, context_gradients.shape[-1])
+        shape = (self.number_of_documents, -1, attention.shape[-1])
+        to_contexts = context_gradients.view(self.number_of_documents, -1, context_gradients.shape[-1])
         attention = attention.view(shape)
         to_attention = to_contexts @ self.source.transpose(1, 2) + attention_gradients.view(shape)
         to_attention = to_attention.to(attention.dtype)
@@ -363,17 +367,17 @@ class _AttentionGradients(_Attention):
         to_scores = to_scores.to(self.keys.dtype)
         queries = self._doubled_queries(states)
         to_queries = torch.empty_like(queries)
-        for documents, layer in self._layers(queries):
-            score_gradients = to_scores[documents]
+        for document_slice, layer in self._layers(queries):
+            score_gradients = to_scores[document_slice]
             self.score_sums += score_gradients.reshape(-1) @ layer.flatten(0, 2)
             # the derivative of the sigmoid σ is σ - σ²
             slopes = layer.addcmul_(layer, layer, value=-1)
-            torch.matmul(score_gradients[:, :, None], slopes, out=to_queries[documents][:, :, None])
+            torch.matmul(score_gradients[:, :, None], slopes, out=to_queries[document_slice][:, :, None])
             if score_gradients.shape[1] == 1:
                 # with one row for each document, the sum needs no temporary tensor
-                self.key_sums[documents].addcmul_(slopes[:, 0], score_gradients[:, 0, :, None])
+                self.key_sums[document_slice].addcmul_(slopes[:, 0], score_gradients[:, 0, :, None])
             else:
-                self.key_sums[documents] += (slopes * score_gradients[..., None]).sum(1)
+                self.key_sums[document_slice] += (slopes * score_gradients[..., None]).sum(1)
         to_queries = to_queries.mul_(4 * self.score_weight).flatten(0, 1)
         self.query_gradients.append(to_queries)
         return to_queries @ self.query_weight
@@ -395,4 +399,4 @@ class _AttentionGradients(_Attention):
 
     def _by_document(self, values: torch.Tensor) -> torch.Tensor:
         """Values (T, R, D) of positions and rows as values (B, T · R / B, D) of documents."""
-        return values.unflatten(1, (self.documents, -1)).transpose(0, 1).flatten(1, 2)
+        return values.unflatten(1, (self.number_of_documents, -1)).transpose(0, 1).flatten(1, 2)
