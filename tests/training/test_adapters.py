@@ -207,7 +207,7 @@ def test_an_adapter_names_its_local_base_by_the_whole_path(command, tmp_path, ba
     assert f"--push_to_hub: an adapter of the local folder {base}" in capsys.readouterr().err
 
     monkeypatch.chdir(tmp_path)
-    message = f"{folder}: its adapter_config.json names the base {base.name}, which is no folder"
+    message = f"{folder}: its adapter_config.json names the base {base.name}, which is not a folder"
     assert run_recipe(command(str(folder), folder="other")) == 2
     assert message in capsys.readouterr().err
     for load in (AutoModelForSummarization.from_pretrained, load_pipeline, partial(model_identity, revision=None)):

@@ -363,7 +363,7 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
 
     @classmethod
     def _load_whole_model(cls, name: str, *args, **kwargs) -> PreTrainedModel:
-        """Load a model that is no adapter, and describe missing or unused weights if it is of our architectures.
+        """Load a model that is not an adapter, and describe missing or unused weights if it is of our architectures.
 
         Args:
             name: a folder or a name on the Hub.
@@ -372,7 +372,7 @@ class AutoModelForSummarization(AutoModelForSeq2SeqLM):
         kwargs["output_loading_info"] = True
         model, loading_info = super().from_pretrained(name, *args, **kwargs)
         # Only models of our architectures have `hub_settings`. A checkpoint of another architecture may lack weights
-        # that its model does not need, so missing weights are no problem there.
+        # that its model does not need, so missing weights are not a problem there.
         if hasattr(model, "hub_settings"):
             model.weights_problem = _loading_problem(loading_info, model.all_tied_weights_keys)
         # The pipeline loads graphs with the same settings.

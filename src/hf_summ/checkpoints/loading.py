@@ -108,7 +108,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
 
     Raises:
         ValueError: no model is named; the named model does not exist, is of another architecture than `model_type`, or
-            is no encoder-decoder; or an override is refused.
+            is not an encoder-decoder; or an override is refused.
         OSError: the configuration cannot be read.
     """
     source = arguments.config_name or arguments.model_name_or_path

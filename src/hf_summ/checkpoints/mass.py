@@ -69,7 +69,7 @@ def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict
         The weights by name, and the training settings, which are empty if the checkpoint has none.
 
     Raises:
-        ValueError: the file is no such checkpoint, is damaged, or contains code.
+        ValueError: the file is not such a checkpoint, is damaged, or contains code.
     """
     try:
         with torch.serialization.safe_globals([argparse.Namespace]):

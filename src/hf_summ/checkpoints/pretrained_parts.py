@@ -118,7 +118,7 @@ def _read_part(config: PreTrainedConfig, part: str, is_fresh: bool, **hub_settin
         hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
 
     Raises:
-        ValueError: the checkpoint cannot be reached, or is no encoder.
+        ValueError: the checkpoint cannot be reached, or is not an encoder.
     """
     name_key, config_key = f"{part}_name", f"{part}_config"
     name = getattr(config, name_key)
@@ -185,7 +185,7 @@ def _settings_of_bart(bart_config: PreTrainedConfig, name: str) -> dict[str, obj
         name: the name of the checkpoint, for messages.
 
     Raises:
-        ValueError: the checkpoint is no BART, or its encoder and its decoder differ in a size that SAGCopy has once.
+        ValueError: the checkpoint is not BART, or its encoder and its decoder differ in a size that SAGCopy has once.
     """
     if bart_config.model_type != "bart":
         raise ValueError(

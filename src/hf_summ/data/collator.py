@@ -92,7 +92,7 @@ class SummarizationCollator:
         method gets BART's shift: the start token comes first, the last label is dropped, and -100 becomes padding.
 
         Returns:
-            The ids, or None if there is no model or it is no encoder-decoder model.
+            The ids, or None if there is no model or it is not an encoder-decoder model.
 
         Raises:
             ValueError: BART's shift is needed, but the configuration of the model has no `pad_token_id`.

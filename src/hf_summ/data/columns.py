@@ -189,7 +189,7 @@ def is_list_column(rows: "datasets.Dataset | datasets.IterableDataset", column: 
     # In `datasets`, a column without any value has the type `null`.
     if getattr(feature, "dtype", None) == "null":
         return False
-    # The column has another type, or its type is unknown. The first value that is no text is shown in the message.
+    # The column has another type, or its type is unknown. The first value that is not a text is shown in the message.
     for index, row in enumerate(rows.select_columns([column])):
         value = row[column]
         if value is None or isinstance(value, str):

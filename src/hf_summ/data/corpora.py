@@ -58,7 +58,7 @@ class Reading:
         """The format in which the data set is distributed, or None if `data_format` is None.
 
         Raises:
-            ValueError: `data_format` is no name of a format.
+            ValueError: `data_format` is not a name of a format.
         """
         if self.data_format is None:
             return None
@@ -125,7 +125,7 @@ class Corpus(Reading):
         """The corpus that the settings of a command describe.
 
         Args:
-            settings: name of a setting -> value. Settings that are no fields of this class are ignored.
+            settings: name of a setting -> value. Settings that are not fields of this class are ignored.
         """
         fields = {name: settings[name] for name in names(cls) if name in settings}
         return cls(**fields)

@@ -17,7 +17,7 @@ def language_code(language: str) -> str:
 
     Raises:
         TypeError: `language` is not a string.
-        ValueError: `language` is no valid code.
+        ValueError: `language` is not a valid code.
     """
     # The check comes before the cached function, as the cache fails on unhashable arguments with another message.
     check_text("language", language)
@@ -29,7 +29,7 @@ def _standard_code(language: str) -> str:
     """The code that `language_code` returns for a string; the codes of earlier calls are kept in a cache.
 
     Raises:
-        ValueError: `language` is no valid code.
+        ValueError: `language` is not a valid code.
     """
     # The library is imported here, as its tables take 20 ms to load, and most commands need no language.
     import langcodes

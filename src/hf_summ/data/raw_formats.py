@@ -71,7 +71,7 @@ def read_lcsts(paths: tuple[Path, ...]) -> Rows:
         `document`, `summary`, `id` (an integer) and, in files with scores, `human_label` (an integer from 1 to 5).
 
     Raises:
-        ValueError: the file has text that is no complete document; the message shows the text and its line.
+        ValueError: the file has text that is not a complete document; the message shows the text and its line.
     """
     for text, line_number in _lcsts_documents(paths[0]):
         yield _lcsts_row(text, f"{paths[0]}, line {line_number}")
@@ -82,7 +82,7 @@ def _lcsts_documents(path: Path) -> Iterator[tuple[str, int]]:
 
     Yields:
         The text of a document, without its last tag `</doc>`, and the number of the line in which the document begins.
-        Text that is no document is yielded too, and the file may not be read further.
+        Text that is not a document is yielded too, and the file may not be read further.
     """
     # The text of the current document so far, and the number of the line in which the document begins.
     text = ""
@@ -102,7 +102,7 @@ def _lcsts_documents(path: Path) -> Iterator[tuple[str, int]]:
             start = line_number
         text += beginning
         if not text.lstrip().startswith("<doc"):
-            # The text is no document. It is yielded below without the rest of the file, whose reading would take long.
+            # The text is not a document. It is yielded below without the rest of the file, which is slow to read.
             break
     if text:
         yield text, start
@@ -116,7 +116,7 @@ def _lcsts_row(text: str, where: str) -> Row:
         where: the name of the document in messages.
 
     Raises:
-        ValueError: the text is no complete document.
+        ValueError: the text is not a complete document.
     """
     match = _LCSTS_DOCUMENT.fullmatch(text)
     fields = [] if match is None else _LCSTS_FIELD.findall(match[2])

@@ -15,7 +15,7 @@ UNITS = ("subwords", "words", "ideographs", "characters")
 _SPACE = "▁"
 # A letter or digit of a word, as a character class. In Gigaword, # stands for a digit.
 _LETTER_OR_DIGIT = r"[\p{L}\p{M}\p{N}#]"
-# A letter or digit that is no Chinese or Japanese character, as a character class.
+# A letter or digit that is not a Chinese or Japanese character, as a character class.
 _NO_IDEOGRAPH = rf"[\p{{L}}\p{{M}}\p{{N}}#&&[^{IDEOGRAPHS}]]"
 # A space after or before an ideograph, such as both spaces of 中 5 国.
 _BESIDE_IDEOGRAPHS = f"(?<=[{IDEOGRAPHS}]) | (?=[{IDEOGRAPHS}])"
@@ -45,7 +45,7 @@ def word_tokenizer(unknown: str) -> Tokenizer:
     Args:
         unknown: the token of words that are not in the vocabulary.
     """
-    # A character that is no letter, digit or space, and its repetitions, such as ... or --
+    # A character that is not a letter, digit or space, and its repetitions, such as ... or --
     run_of_marks = rf"{_SPACE}?([^\p{{L}}\p{{M}}\p{{N}}#{_SPACE}])\1*"
     words = f"{_word_pattern(_LETTER_OR_DIGIT)}|{run_of_marks}"
     return _unit_tokenizer(unknown, words, normalizers.Strip(), "always")
@@ -61,7 +61,7 @@ def character_tokenizer(unknown: str, whole_words: bool) -> Tokenizer:
         whole_words: whether words without ideographs, including numbers, are units as in `word_tokenizer`. Otherwise
             each of their characters is a unit.
     """
-    # Any character that is no space, after a space or not.
+    # Any character that is not a space, after a space or not.
     units = rf"{_SPACE}?[^{_SPACE}]"
     if whole_words:
         units = f"{_word_pattern(_NO_IDEOGRAPH)}|{units}"

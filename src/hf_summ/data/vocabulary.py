@@ -96,7 +96,7 @@ def fit_vocabulary(
         digits_as_hash: whether each digit is read as `#`, as in Gigaword's distribution.
 
     Raises:
-        TypeError: `documents_and_summaries` are no texts, or a number is no integer.
+        TypeError: `documents_and_summaries` are not texts, or a number is not an integer.
         ValueError: `units` is unknown; all texts are blank; all units are too rare; `min_frequency` is below 0; or
             `vocab_size` is too small for the special tokens and the least number of units: 256 bytes, or one word or
             character.
@@ -284,7 +284,7 @@ def fit_phrases(
             `vocabulary`.
 
     Raises:
-        TypeError: `max_frequencies` is no integer, or `examples` are no texts.
+        TypeError: `max_frequencies` is not an integer, or `examples` are not texts.
         ValueError: `vocabulary` is a processor with `washing`; `max_frequencies` is below 1; or as
             `HighlightTransformerProcessor.fit`.
     """
@@ -332,7 +332,7 @@ def prune_bert(
 
     Raises:
         TypeError: as `checked_texts`.
-        ValueError: the checkpoint is no BERT, or has no WordPiece tokenizer; or all texts are blank.
+        ValueError: the checkpoint is not BERT, or has no WordPiece tokenizer; or all texts are blank.
     """
     output = Path(output)
     config = read_config("prune_bert", name)

@@ -131,7 +131,7 @@ def load_language_model(name: str) -> LanguageModel:
         name: a folder or a name on the Hub.
 
     Raises:
-        ValueError: the checkpoint cannot be loaded, is no such language model, or lacks the weights of the language
+        ValueError: the checkpoint cannot be loaded, is not such a language model, or lacks the weights of the language
             model head; or its tokenizer lacks the mask token that a masked LM needs.
     """
 
@@ -163,7 +163,7 @@ def _objective(name: str, config: PreTrainedConfig) -> str:
     """How a model of this architecture predicts tokens: masked, causal or permutation.
 
     Raises:
-        Unfit: the architecture is no language model.
+        Unfit: the architecture is not a language model.
     """
     if config.model_type == "xlnet":
         return PERMUTATION

@@ -193,7 +193,7 @@ _TABLE = (
         {"support": "Support, %"},
         _support,
         "Support is the mean of two shares: of a summary's content words that occur in the document, and of its "
-        "adjacent pairs that occur together in one sentence of the document. It is no fact check.",
+        "adjacent pairs that occur together in one sentence of the document. It is not a fact check.",
         reads="sources",
     ),
 )

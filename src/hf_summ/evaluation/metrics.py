@@ -58,7 +58,7 @@ class Metric(evaluate.Metric):
             None.
 
         Raises:
-            TypeError: texts are not given as a list, or an option is no field of `Settings`.
+            TypeError: texts are not given as a list, or an option is not a field of `Settings`.
             ValueError: the texts or an option's value are as the measure's function rejects them.
         """
         if "sources" not in self._feature_names():
@@ -77,8 +77,8 @@ class Metric(evaluate.Metric):
 
         Raises:
             TypeError: texts are not given as a list, or the texts of a column are missing.
-            ValueError: the numbers of texts differ, a keyword is no column of the metric, or a value in the first row
-                is no text. Values in later rows are checked by `compute`.
+            ValueError: the numbers of texts differ, a keyword is not a column of the metric, or a value in the first
+                row is not a text. Values in later rows are checked by `compute`.
         """
         columns = {"predictions": predictions, "references": references} | kwargs
         for name, texts in columns.items():
@@ -98,7 +98,7 @@ class Metric(evaluate.Metric):
             kwargs: `sources`, a document, for a measure of sources.
 
         Raises:
-            ValueError: a column of the metric is missing, a keyword is no column, or a value is no text.
+            ValueError: a column of the metric is missing, a keyword is not a column, or a value is not a text.
         """
         super().add(prediction=prediction, reference=_listed(reference), **kwargs)
 

@@ -31,8 +31,8 @@ class ScoreFigures(TypedDict):
     """A score of a system other than ROUGE.
 
     Attributes:
-        mean: the mean over the rows that have a value, or the value of the corpus for a score that is no mean, such as
-            BLEU; None if no row has a value.
+        mean: the mean over the rows that have a value, or the value of the corpus for a score that is not a mean, such
+            as BLEU; None if no row has a value.
         interval: the bounds of `mean`; None for fewer than two rows with a value.
     """
 

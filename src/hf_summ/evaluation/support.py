@@ -42,7 +42,7 @@ def support(predictions: Sequence[str], sources: Sequence[str], language: str = 
     number words are, and words are stemmed by ROUGE-1.5.5's stemmer without its list of exceptions. In other languages
     every word is a content word, and words are not stemmed.
 
-    Support is no fact check: wrong combinations of source words within a source sentence have support.
+    Support is not a fact check: wrong combinations of source words within a source sentence have support.
 
     Args:
         predictions, sources: (N,) each, one summary and one document per row.

@@ -27,7 +27,7 @@ _TRAININGS = (
     "summarized per second of wall time, the mean negative log-likelihood per training token in the last tenth of the "
     "updates, and its fall from the tenth before:"
 )
-# The measures of a whole corpus, which are no means over documents. Over seeds, they are pooled, see `over_seeds`.
+# The measures of a whole corpus, which are not means over documents. Over seeds, they are pooled, see `over_seeds`.
 _OF_CORPUS = ("perplexity", *measures.MEASURES["bleu"].titles, *measures.MEASURES["chrf"].titles)
 # What a table shows in place of a missing number.
 _NONE = "–"
@@ -102,7 +102,7 @@ def _has_seeds(block: Block) -> bool:
 
 
 def _pooled_measures(report: Report) -> str:
-    """The measures that are no means over seeds, as a parenthesis after the words "means over seeds"; "" if none."""
+    """The measures that are not means over seeds, as a parenthesis after the words "means over seeds"; "" if none."""
     titles = []
     for measure, title in _titles(report).items():
         if measure in _OF_CORPUS:

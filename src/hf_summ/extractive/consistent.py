@@ -326,7 +326,7 @@ def _probabilities(pairs: Sequence[Pair], judge: Judge) -> dict[Pair, float]:
 def _are_probabilities(values: Sequence[float], pairs: int) -> bool:
     """Whether a judge's values are a list with a number from 0 to 1 for each pair.
 
-    NaN is no such number: it would silently reject a pair.
+    NaN is not such a number: it would silently reject a pair.
 
     Args:
         values: what the judge gave.

@@ -139,7 +139,7 @@ def check_texts(name: str, texts: Any) -> None:
 def check_source_ids(input_ids: Any) -> None:
     """Raise a ValueError if `input_ids` is a tensor of another shape than (documents, subwords).
 
-    Values that are no tensors, such as None, pass.
+    Values that are not tensors, such as None, pass.
     """
     if getattr(input_ids, "ndim", 2) != 2:
         shape = tuple(input_ids.shape)

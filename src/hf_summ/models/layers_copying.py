@@ -237,7 +237,7 @@ def log_copy_probs(gate_logits: torch.Tensor, copy_attention: torch.Tensor, firs
 def summed_coverage(
     copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None, cache: EncoderDecoderCache | None
 ) -> torch.Tensor:
-    """Sum the copy distributions (R, T, S) over all steps so far that are no padding -> (R, S).
+    """Sum the copy distributions (R, T, S) over all steps so far that are not padding -> (R, S).
 
     Args:
         attention_mask: (R, at least T), 1 at tokens; the last T columns belong to the T steps.

@@ -165,8 +165,8 @@ class CopyingModel(SummarizationPreTrainedModel):
         """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C).
 
         Raises:
-            ValueError: the decoder has no input, or no whole number of rows for each document; the source is no matrix;
-                the attention mask has another shape; or `cache` was not created by this model.
+            ValueError: the decoder has no input, or no whole number of rows for each document; the source is not a
+                matrix; the attention mask has another shape; or `cache` was not created by this model.
         """
         if decoder_input_ids is None and decoder_inputs_embeds is None:
             raise ValueError("the decoder needs `decoder_input_ids`, which the model makes from `labels`: give either")

@@ -34,8 +34,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             summaries, by which models copy them; set by `align`.
 
     Raises:
-        TypeError: a length is no integer, or the tokenizer is not fast.
-        ValueError: a length below 2, a tokenizer without a padding or end token, a separator that is no token, or
+        TypeError: a length is not an integer, or the tokenizer is not fast.
+        ValueError: a length below 2, a tokenizer without a padding or end token, a separator that is not a token, or
             `restore_case` with a vocabulary that keeps capitals.
 
     Attributes:
@@ -124,7 +124,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
 
         Raises:
             TypeError: an argument is unknown, a text is not a string, some examples are lists of documents and others
-                are not, or a length is no integer.
+                are not, or a length is not an integer.
             ValueError: neither text nor text_target is given, their numbers differ, a list is empty, or a length is
                 below 2.
         """

@@ -1,7 +1,7 @@
 """Actions of authors, without the words before them that refer to another sentence.
 
 "We take advantage of this fact to show that ranks are fair." becomes "We show that ranks are fair." The opening of a
-sentence is what it says before the action: here "take advantage of this fact". The action's subject is no part of it.
+sentence is what it says before the action: here "take advantage of this fact". The action's subject is not part of it.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 A token is an ideograph, a run of letters and digits, or any other character but white space. The form of a token is
 what all its spellings have in common: its characters in lower case, perhaps without accents. Two neighbors are joined
-if no space is between them. A mark is a token that is no word, other than a quotation mark or an apostrophe.
+if no space is between them. A mark is a token that is not a word, other than a quotation mark or an apostrophe.
 """
 
 import re
@@ -50,7 +50,7 @@ _SUPERFLUOUS = re.compile(
     )
 )
 # A quotation with a space inside each of two marks, such as " so ". An apostrophe before a clitic, or after the d or l
-# of d'alembert, is no quotation mark.
+# of d'alembert, is not a quotation mark.
 _QUOTED = re.compile(rf"\" [^\"]* \"|(?<!\b[dlo] )' (?!{_CLITIC})[^']* '(?! {_CLITIC})")
 
 
@@ -235,7 +235,7 @@ class _Usage:
         token = tokens[index]
         is_clitic = index > 0 and not token.space and tokens[index - 1].form in _APOSTROPHES
         for contexts in _contexts(tokens, index):
-            # The S of U.S. is no spelling of the s in model's, so occurrences elsewhere do not count after an
+            # The S of U.S. is not a spelling of the s in model's, so occurrences elsewhere do not count after an
             # apostrophe.
             if is_clitic and contexts == _ANYWHERE:
                 continue
@@ -357,7 +357,7 @@ def _written(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> str:
 def _with_spacing(tokens: Sequence[_Token], usage: _Usage, is_split: bool) -> list[_Token]:
     """The tokens of a summary, without the spaces that the documents do not have.
 
-    With `is_split`, a space between two tokens that are no neighbors in the documents, or are joined there as often as
+    With `is_split`, a space between two tokens that are not neighbors in the documents, or are joined there as often as
     not, is removed where English has none.
     """
     superfluous = _superfluous(tokens) if is_split else set()

@@ -234,7 +234,7 @@ class WordTable:
         # The model may have scores for more tokens than the tokenizer has.
         special = set(tokenizer.all_special_ids)
         special.update(range(len(tokenizer), vocab_size))
-        # Some tokenizers have one token for unknown words and for the end; that token is no word.
+        # Some tokenizers have one token for unknown words and for the end; that token is not a word.
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
         if pointers:
             unknown.update(range(vocab_size, vocab_size + pointers))
@@ -346,7 +346,7 @@ def pointed_words(
     Args:
         document: the text.
         offsets: the [start, end) characters of each token of the document in the source.
-        ids: the ids of the summary; ids that are no pointers, and pointers to other documents, are skipped.
+        ids: the ids of the summary; ids that are not pointers, and pointers to other documents, are skipped.
         start: the position in the source of the document's first token.
     """
     words = {}

@@ -138,7 +138,7 @@ class TextProcessor:
         }
 
     def needed_unknown_ids(self) -> int:
-        """The number of ids after the vocabulary that tell unknown words apart; 0 if the units are no whole words."""
+        """The number of ids after the vocabulary that tell unknown words apart; 0 if the units are not whole words."""
         model = self.tokenizer.backend_tokenizer.model
         if self.tokenizer.unk_token_id is None or type(model).__name__ != "WordLevel":
             return 0
@@ -204,7 +204,7 @@ class TextProcessor:
             pad_to_multiple_of: lengths are rounded up to a multiple of this number.
 
         Raises:
-            TypeError: a number is no integer.
+            TypeError: a number is not an integer.
             ValueError: `padding` is unknown, `max_length` is missing, a number is below 1, or a row is too long.
         """
         check_padding(padding, max_length, pad_to_multiple_of)

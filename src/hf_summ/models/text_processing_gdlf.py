@@ -243,7 +243,7 @@ def subword_tag_ids(
 
 
 def _tag_id(tag: str, position: str, tag_ids: dict[str, int]) -> int:
-    """The id of a tag at a position in `SUBWORD_POSITIONS`; a ValueError if the tag is no key of `tag_ids`."""
+    """The id of a tag at a position in `SUBWORD_POSITIONS`; a ValueError if the tag is not a key of `tag_ids`."""
     if tag not in tag_ids:
         raise ValueError(
             f"a word has the tag {tag!r}, which is not in the processor's `tag_vocabulary`: use the tags of the "

@@ -215,7 +215,7 @@ def locate_phrases(documents: Sequence[str], phrases: Phrases) -> list[Phrase]:
         The phrases in the order of `phrases`, without phrases of value 0. A phrase that does not occur has no spans.
 
     Raises:
-        TypeError: a list of phrases has anything else than texts, or is no list.
+        TypeError: a list of phrases has anything else than texts, or is not a list.
         ValueError: a phrase is blank or no text, or its value is not a finite number.
     """
     if isinstance(phrases, Mapping):

@@ -36,7 +36,7 @@ _KEYWORDS = re.compile(
 )
 # a heading: a first line that does not end like a sentence, and the first word of the next line
 _HEADING = re.compile(r"(?P<line>[^\n]*[\w)\"”]) *\n(?=(?P<word>[A-Z\[]\S*))")
-# a first line that is no heading, as it begins like a sentence, or ends within one
+# a first line that is not a heading, as it begins like a sentence, or ends within one
 _BROKEN_SENTENCE = re.compile(
     r"(?:We|I|This|These|Our|In|It)\b|.*\b(?:of|the|an?|for|in|to|and|with|by|on|from|as|that|is|are)$"
 )
@@ -66,8 +66,8 @@ def repaired_text(text: str) -> str:
 def _with_heading_apart(text: str) -> str:
     """A text with a blank line after a heading in its first line.
 
-    A first line is no heading if the next word would not have fit into it. It was then broken at the width of the text,
-    which is that of its longest line.
+    A first line is not a heading if the next word would not have fit into it. It was then broken at the width of the
+    text, which is that of its longest line.
     """
     heading = _HEADING.match(text)
     if heading is None or len(heading["line"].split()) > _MAX_HEADING or _BROKEN_SENTENCE.match(heading["line"]):

@@ -57,7 +57,7 @@ def align_tags(text: str, pairs: Sequence[Sequence[str]], prefix_length: int = 0
 
 
 def _skip_space(text: str, start: int) -> int:
-    """The position of the first character from `start` on that is no white space, or the length of the text."""
+    """The position of the first character from `start` on that is not white space, or the length of the text."""
     while start < len(text) and text[start].isspace():
         start += 1
     return start
@@ -94,7 +94,7 @@ def pairs_of_texts(word_tags: Any) -> list[list[Sequence[str]]]:
 
     Raises:
         TypeError: a value is neither a list nor a string.
-        ValueError: a string is no JSON.
+        ValueError: a string is not JSON.
     """
     if isinstance(word_tags, str):
         try:

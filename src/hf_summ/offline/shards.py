@@ -38,7 +38,7 @@ _FILES = {".parquet": "parquet", ".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".csv"
 ADDED_COLUMNS = {"source_tokens": pa.int64(), "cut_tokens": pa.int64(), "error": pa.string(), "note": pa.string()}
 # In this encoding, files begin with a byte-order mark, by which Excel recognizes UTF-8.
 _CSV_ENCODING = "utf-8-sig"
-# The pattern of a cell of a CSV file with a number, which is no formula, although it may begin with a sign.
+# The pattern of a cell of a CSV file with a number, which is not a formula, although it may begin with a sign.
 _NUMBER = re.compile(r"[+-]?[\d.,]+([eE][+-]?\d+)?")
 _WRITE_AGAIN = "remove it, and rerun the command to write it again"
 

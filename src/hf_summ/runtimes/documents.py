@@ -307,7 +307,7 @@ class DocumentSummarizer:
             truncation, return_details, source_prefix: as for `SummarizationPipeline`.
 
         Raises:
-            TypeError: a document is no text.
+            TypeError: a document is not a text.
             ValueError: the example is too long and may not be truncated, or the model does not read what is given
                 beside the document, or it lacks an id of the tokenizer.
         """
@@ -353,7 +353,7 @@ class DocumentSummarizer:
         """What an example has beside its document, as a batch of one: name -> list of one value.
 
         Raises:
-            TypeError: a document is no text.
+            TypeError: a document is not a text.
             ValueError: the model does not read such an input.
         """
         extra_inputs = {}

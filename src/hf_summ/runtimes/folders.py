@@ -385,6 +385,6 @@ def naming_base(name: str | None) -> Generator[None]:
         if not base or Path(base).exists():
             raise
         raise ValueError(
-            f"{name}: its {_ADAPTER_FILE} names the base {base}, which is no folder and cannot be loaded from the Hub; "
-            f"if the base has moved, correct its path there ({one_line(error)})"
+            f"{name}: its {_ADAPTER_FILE} names the base {base}, which is not a folder and cannot be loaded from the "
+            f"Hub; if the base has moved, correct its path there ({one_line(error)})"
         ) from error

@@ -149,7 +149,7 @@ class Batcher:
         try:
             results = self._decode(documents, jobs[0].settings)
             answers = list(zip(jobs, results, strict=True))
-        # A panic of a library in Rust is no Exception, and the thread must survive it.
+        # A panic of a library in Rust is not an Exception, and the thread must survive it.
         except BaseException as error:
             if len(jobs) == 1:
                 _settle_with_error(jobs[0], error)

@@ -449,7 +449,7 @@ def _flags_by_name() -> dict[str, Flag]:
     """Name of each flag -> its declaration.
 
     A field of ours contains its declaration. The declaration of a field of transformers is in `INHERITED`, or is empty
-    if it is not there, and gets the default of the field. Fields without `init` are no flags.
+    if it is not there, and gets the default of the field. Fields without `init` are not flags.
     """
     flags = {}
     for group in GROUPS:

@@ -200,7 +200,7 @@ def _csv_rows(path: Path) -> list[dict[str, object]]:
     """The rows of a table, as `_read_rows`.
 
     Raises:
-        csv.Error: the file is no table.
+        csv.Error: the file is not a table.
         ValueError: the file is not in UTF-8, or a row has more fields than the header.
     """
     # A document may be longer than the default limit of 131,072 characters.
@@ -218,7 +218,7 @@ def _json_rows(path: Path) -> list[dict[str, object]]:
     """The rows of a file that a page wrote, as `_read_rows`.
 
     Raises:
-        ValueError: the file is no list of rows in JSON.
+        ValueError: the file is not a list of rows in JSON.
     """
     rows = json.loads(path.read_text(encoding="utf-8-sig"))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

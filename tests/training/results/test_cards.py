@@ -104,7 +104,7 @@ The model is intended for documents like its training data, in the same language
 ROUGE is F in points, computed like Google's rouge-score \(`--rouge_mode rouge_score`; {READING}\)\.
 In brackets are 95% intervals of the mean over documents, from 1,000 bootstrap resamples\.
 LEAD-1 is the first sentence of each document\.
-Support is the mean of two shares: [^\n]+ of the document\. It is no fact check\.
+Support is the mean of two shares: [^\n]+ of the document\. It is not a fact check\.
 Perplexity is per token of the references, so it depends on the vocabulary\.
 
 ## Training

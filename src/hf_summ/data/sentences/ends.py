@@ -161,7 +161,7 @@ def unseen_starts(line: str) -> Iterator[int]:
 
 
 def _last_character(line: str, end: int) -> str:
-    """The last character of `line` before position `end` that is no white space; an empty text if there is none."""
+    """The last character of `line` before position `end` that is not white space; an empty text if there is none."""
     while end and line[end - 1].isspace():
         end -= 1
     return line[max(end - 1, 0) : end]

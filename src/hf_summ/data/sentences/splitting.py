@@ -24,14 +24,14 @@ from hf_summ.models.checks import check_integer, check_text
 _INVISIBLE = "\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 # Such a character at the beginning or the end of a word.
 _AT_EDGES = re.compile(rf"[{_INVISIBLE}](?:(?<![^\s{_INVISIBLE}].)|(?![^\s{_INVISIBLE}]))")
-# The straight mark between two letters of a Hebrew acronym, which is no quotation mark.
+# The straight mark between two letters of a Hebrew acronym, which is not a quotation mark.
 _ACRONYM = re.compile('"(?<=[א-ת].)(?=[א-ת])')
 # A lone surrogate, half of a character in UTF-16. sentencex accepts none.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A space outside ASCII that ends no line, such as U+00A0. sentencex fails on it between a capital and a full stop.
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
 # The end of a sentence in tokenized text: a separate stop, or several ("stops"), the separate closing marks after them
-# ("closing"), and the next character ("next"), as in " . '' T". The stop of an abbreviation is no separate token.
+# ("closing"), and the next character ("next"), as in " . '' T". The stop of an abbreviation is not a separate token.
 _LONE_STOP = re.compile(
     r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+(?:\s+[.!?]["'”’»)\]]+(?!\S))?)"""
     r"""(?P<closing>(?:\s+(?:''|["'”’»)\]]|-[Rr][RrSsCc][Bb]-)(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
@@ -66,7 +66,7 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
 
     Raises:
         TypeError: `text` or `language` is not a string.
-        ValueError: `language` is no valid code.
+        ValueError: `language` is not a valid code.
     """
     check_text("text", text)
     code = language_code(language)
@@ -105,7 +105,7 @@ def lead(document: str | Sequence[str], sentences: int, language: str = "en") ->
 
     Raises:
         TypeError: a document or `language` is not a string, or `sentences` is not an integer.
-        ValueError: `sentences` is less than 1, or `language` is no valid code.
+        ValueError: `sentences` is less than 1, or `language` is not a valid code.
     """
     check_integer("sentences", sentences, 1)
     documents = [document] if isinstance(document, str) else document
@@ -216,8 +216,8 @@ def _segment(line: str, code: str) -> list[str]:
     starts.update(unseen_starts(readable))
     if code == "es":
         starts.update(match.end() for match in _BEFORE_INVERTED_MARK.finditer(line))
-    # Marks alone are no sentence, so a sentence ends only after a letter or a digit. `has_words` says whether there is
-    # one between the beginning of the current sentence and the position `scanned`.
+    # Marks alone are not a sentence, so a sentence ends only after a letter or a digit. `has_words` says whether there
+    # is one between the beginning of the current sentence and the position `scanned`.
     has_words = False
     scanned = 0
     for position, end in _segments(twin, code):

@@ -64,10 +64,10 @@ _PAIRS = {"(": ")", "[": "]", "（": "）", "「": "」", "『": "』", "“": "
 _CLOSING = {**_PAIRS, '"': '"', "'": "'"}
 # Any of these marks.
 _MARKS = re.compile(rf"[{re.escape(''.join({*_CLOSING, *_CLOSING.values()}))}]")
-# If more sentences than this end between two marks, the marks are no pair.
+# If more sentences than this end between two marks, the marks are not a pair.
 _MOST_INNER = 2
 # What follows a word that sentencex wrongly takes for an abbreviation: a full stop, a space, and a number or a capital
-# that is no Roman numeral.
+# that is not a Roman numeral.
 _WORD_END = r"""(?=\.["”“»)]*\s+["”“„«(¿¡]*(?![IVXLC]{2,}\b|[VX]\b)[A-ZÀ-ÞЀ-Я\d])"""
 # Languages in which sentencex ends no sentence before a number.
 _NO_NUMBERS = frozenset("bar ca cs da de dsb fi frr gsw hsb kk kl ksh lb nds oc rm sk".split())
@@ -201,7 +201,7 @@ def _markers(line: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
 def _unpaired(line: str) -> list[int]:
     """The positions of brackets and quotation marks that have no partner, in no particular order.
 
-    Two marks with more than `_MOST_INNER` ends of sentences between them are no partners.
+    Two marks with more than `_MOST_INNER` ends of sentences between them are not partners.
     """
     unpaired: list[int] = []
     # Each mark that is still open, with its position.

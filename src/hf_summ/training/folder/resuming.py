@@ -37,7 +37,7 @@ from hf_summ.training.rows.preparing import processor_fingerprint, tagger_finger
 _LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
 # value of --resume_from_checkpoint: start over
 NO_CHECKPOINT = "no"
-# keys of a config that are no settings: libraries set them, or training changes them
+# keys of a config that are not settings: libraries set them, or training changes them
 _NOT_SETTINGS = set(BOOKKEEPING) | {"dtype", "epochs_trained", "_attn_implementation_internal"}
 # the state of the schedule in a checkpoint
 _SCHEDULER = "scheduler.pt"

@@ -298,7 +298,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         Returns:
             The divergence of each summary.
         """
-        # the start token is no label
+        # the start token is not a label
         longest = max(len(summary) for summary in summaries) - 1
         # the model needs at least one position, even if all summaries are empty
         labels = torch.full((len(summaries), max(longest, 1)), IGNORED_LABEL, device=inputs["input_ids"].device)
@@ -411,7 +411,7 @@ def _row_nll(logits: torch.Tensor, labels: torch.Tensor) -> list[float]:
     """The negative log-likelihood of each row, summed over its target tokens, (B, T, V) and (B, T) -> B numbers."""
     # sums of half-precision logits would be inaccurate; double precision is kept
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    # an ignored label is negative, which is no index
+    # an ignored label is negative, which is not an index
     target_logits = logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
     nll = logits.logsumexp(-1) - target_logits
     return nll.masked_fill(labels == IGNORED_LABEL, 0.0).sum(-1).tolist()

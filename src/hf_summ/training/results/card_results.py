@@ -130,7 +130,7 @@ class Results:
 def _hub_metric(name: str) -> str | None:
     """The Hub's name of the metric to which a score belongs, or None if the Hub has no such metric.
 
-    Measures that compare summaries with their sources describe summaries, and are no metrics of their quality.
+    Measures that compare summaries with their sources describe summaries, and are not metrics of their quality.
     """
     if name == "perplexity":
         return name

@@ -403,7 +403,7 @@ def processor_fingerprint(processor: Processor) -> str:
         vocabulary = {"vocabulary": tokenizer.get_vocab()}
     else:
         vocabulary = json.loads(backend.to_str())
-        # the last call of the tokenizer left these, which are no settings
+        # the last call of the tokenizer left these, which are not settings
         vocabulary.pop("truncation", None)
         vocabulary.pop("padding", None)
     settings = {
