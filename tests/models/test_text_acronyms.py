@@ -40,6 +40,14 @@ def test_long_forms_of_a_text(text):
     assert long_forms_of(text) == LONG_FORMS[text]
 
 
+def test_an_acronym_of_many_letters_is_read_at_once():
+    # each "a" may have a letter or none, so that there are millions of ways to read them
+    text = "We have " + "a " * 60 + f"word ({'A' * 40})."
+    assert long_forms_of(text) == {}
+    long_form = " ".join(["a"] * 40)
+    assert long_forms_of(f"We have {long_form} ({'A' * 40}).")["A" * 40] == long_form
+
+
 def test_the_first_long_form_of_an_acronym_counts():
     text = "A river dam (RD) is in the round desert (RD)."
     assert long_forms_of(text)["RD"] == "river dam"

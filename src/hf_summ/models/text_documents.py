@@ -30,6 +30,7 @@ _SPLIT_WORD = re.compile(
     r"(?P<before>-?)\b(?P<first>[^\W_]+)-[^\S\n]*\n[^\S\n]*"
     r"(?!(?:and|or|nor|to|und|oder|bis|et|ou|en|of|og|och)\b(?!-))(?P<second>[^\W\d_]{2,})(?=(?P<after>-?))"
 )
+_COMPOUND = re.compile(r"\b[^\W_]+-[^\W_]+")
 # The classes of tokens. A token has the class of its first character, except for unknown and special tokens.
 # Unspaced characters belong to scripts without spaces between words.
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
@@ -80,13 +81,15 @@ def with_whole_words(text: str) -> str:
     The hyphen stays if the text has it in the word elsewhere, or if the parts look like those of a compound, as in
     "state-of-the-art", "x-ray", "CNN-based" and "10-fold".
     """
-    lowered = text.lower()
+    if _SPLIT_WORD.search(text) is None:
+        return text
+    compounds = set(_COMPOUND.findall(text.lower()))
 
     def joined(split_word: re.Match) -> str:
         before, first, second, after = split_word.groups()
         compound = f"{first}-{second}"
         looks_compound = before or after or len(first) == 1 or first.isupper() or not first.isalpha()
-        if looks_compound or not second.islower() or compound.lower() in lowered:
+        if looks_compound or not second.islower() or compound.lower() in compounds:
             return before + compound
         return first + second
 
@@ -329,10 +332,7 @@ def check_vocabulary(tokenizer, vocab_size: int) -> None:
 
 
 class PointedWord(NamedTuple):
-    """A word of a document, in place of a pointer to it, and whether a space may precede the word.
-
-    No space may precede it directly after a letter or a mark, such as a hyphen.
-    """
+    """A word of a document in place of a pointer, and whether a space may precede it: none after a letter or hyphen."""
 
     text: str
     opens_word: bool
