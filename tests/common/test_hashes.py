@@ -3,7 +3,9 @@
 import hashlib
 import json
 
-from hf_summ.common.hashes import content_hash, hash_of_bytes, hash_of_code, hash_of_values
+import pytest
+
+from hf_summ.common.hashes import content_hash, hash_of_bytes, hash_of_code, hash_of_values, hashes_while_read
 
 
 def test_parts_are_hashed_as_one_text():
@@ -36,3 +38,15 @@ def test_changed_file_is_read_again(tmp_path):
     assert content_hash(file) == hash_of_bytes([b"before"])[:16]
     file.write_bytes(b"afterwards")
     assert content_hash(file) == hash_of_bytes([b"afterwards"])[:16]
+
+
+def test_file_that_changes_while_it_is_read_is_named(tmp_path):
+    whole, changed = tmp_path / "whole.jsonl", tmp_path / "changed.jsonl"
+    for file in (whole, changed):
+        file.write_bytes(b"before")
+    with hashes_while_read([whole, changed]) as hashes:
+        pass
+    assert hashes == (hash_of_bytes([b"before"])[:16],) * 2
+    with pytest.raises(ValueError, match=r"^\S*/changed\.jsonl: changed while it was read: rerun"):  # noqa: SIM117
+        with hashes_while_read([whole, changed]):
+            changed.write_bytes(b"afterwards")

@@ -2,11 +2,13 @@
 
 import csv
 
+import datasets
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from transformers import GenerationConfig, pipeline
 
+from hf_summ.cli import main
 from hf_summ.data.files import read_files
 from hf_summ.offline import Outcome, run, summarize_rows
 from tests.conftest import first, save
@@ -115,6 +117,43 @@ def test_a_run_that_ends_while_another_one_begins_is_not_continued(checkpoint, t
     monkeypatch.setattr(run, "_locked", late_lock)
     with pytest.raises(ValueError, match=r"has summaries of another run \(num_beams 1, now 2\)"):
         summarize_rows(**flags, **SETTINGS)
+
+
+@pytest.mark.parametrize("is_command", [False, True])
+def test_a_file_that_changes_while_it_is_read_is_refused(checkpoint, tmp_path, monkeypatch, capsys, is_command):
+    file = write(tmp_path / "news.jsonl", json_lines(ROWS[:3]))
+    load_dataset = datasets.load_dataset
+
+    def slow_load(*names, **settings):
+        rows = load_dataset(*names, **settings)
+        # a download starts over while the rows are converted
+        write(tmp_path / "news.jsonl", json_lines(ROWS[3:6]))
+        return rows
+
+    monkeypatch.setattr(datasets, "load_dataset", slow_load)
+    if is_command:
+        argv = [
+            "summarize",
+            file,
+            "--model",
+            str(checkpoint),
+            "--output",
+            str(tmp_path / "out"),
+            "--max_new_tokens",
+            "2",
+        ]
+        assert main(argv) == 2
+        message = capsys.readouterr().err
+    else:
+        with pytest.raises(ValueError, match="news") as error:
+            summarize_rows(file, checkpoint, tmp_path / "out", **SETTINGS)
+        message = str(error.value)
+    assert f"{file}: changed while it was read: rerun the command once the file is complete" in message
+    assert not (tmp_path / "out").exists()
+    # the rows of the new file are summarized, once it is complete
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert summarize_rows(file, checkpoint, tmp_path / "out", device="cpu", **SETTINGS).rows == 3
+    assert [row["id"] for row in rows_of(tmp_path / "out")] == [3, 4, 5]
 
 
 def test_a_message_about_the_hidden_folder_names_the_file(checkpoint, tmp_path):

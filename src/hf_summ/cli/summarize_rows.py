@@ -20,7 +20,7 @@ from hf_summ.cli.summarizers import (
     read_phrases,
 )
 from hf_summ.common.flags import flag, flags_in, values_of
-from hf_summ.common.hashes import content_hash
+from hf_summ.common.hashes import content_hash, hashes_while_read
 from hf_summ.common.messages import print_note
 from hf_summ.common.processes import end_on_sigterm
 from hf_summ.data.files import is_row_file
@@ -140,7 +140,8 @@ def _make_plan(arguments: argparse.Namespace) -> "Plan":
     """The rows and their division into shards.
 
     Raises:
-        ValueError: the rows cannot be read, or both files and --dataset_name are given, or neither.
+        ValueError: the rows cannot be read, or a file changes while it is read; or both files and --dataset_name are
+            given, or neither.
     """
     from hf_summ.data.columns import choose_text_column
     from hf_summ.data.files import files_of
@@ -151,7 +152,8 @@ def _make_plan(arguments: argparse.Namespace) -> "Plan":
     paths: list[str] = []
     if arguments.dataset_name is None:
         paths = files_of(arguments.files)
-    rows = _read_rows(arguments, paths)
+    with hashes_while_read(paths) as hashes:
+        rows = _read_rows(arguments, paths)
     # Messages about columns name the data set or the first file.
     source = arguments.dataset_name or paths[0]
     column = choose_text_column(rows, arguments.text_column, source)
@@ -166,6 +168,7 @@ def _make_plan(arguments: argparse.Namespace) -> "Plan":
         format=output.format,
         file=output.file,
         inputs=tuple([Path(path) for path in paths]),
+        input_hashes=hashes,
         csv_separator=arguments.csv_separator or ",",
         encoding=arguments.encoding,
     )

@@ -3,7 +3,8 @@
 import functools
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -49,6 +50,20 @@ def content_hash(path: str | os.PathLike) -> str:
     state = os.stat(path)
     # Archives and copies keep the time of the last change, but only the system sets that of the inode.
     return _hash_of_file(os.fspath(path), state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+
+
+@contextmanager
+def hashes_while_read(paths: Sequence[str | os.PathLike]) -> Generator[tuple[str, ...]]:
+    """A context in which files are read. Its value has the hash of each file's content, from before the reading.
+
+    Raises:
+        ValueError: a file has other content at the end of the context. What was read may then be of either content.
+    """
+    hashes = tuple([content_hash(path) for path in paths])
+    yield hashes
+    for path, hash_before in zip(paths, hashes, strict=True):
+        if content_hash(path) != hash_before:
+            raise ValueError(f"{path}: changed while it was read: rerun the command once the file is complete")
 
 
 @functools.cache

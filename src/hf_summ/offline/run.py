@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from hf_summ.common.hashes import content_hash
+from hf_summ.common.hashes import hashes_while_read
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.common.records import changed, plain, read_record, shown, write_record
 from hf_summ.data.columns import choose_text_column
@@ -87,8 +87,8 @@ def summarize_rows(
     Raises:
         TypeError: a number is not an integer.
         ValueError: a number is below 1, a format is unknown, several summaries of a document are wanted, a file or a
-            column does not exist, or an error of `run_plan`.
-        OSError: an error of `run_plan`.
+            column does not exist, a file changes while it is read, or an error of `run_plan`.
+        OSError: a file cannot be read, or an error of `run_plan`.
     """
     numbers = {"rows_per_shard": rows_per_shard, "num_processes": num_processes, "batch_size": batch_size}
     for name, number in numbers.items():
@@ -99,7 +99,8 @@ def summarize_rows(
     if isinstance(files, str | Path):
         files = [files]
     paths = files_of([str(file) for file in files])
-    rows = read_files(paths, csv_separator=csv_separator, encoding=encoding)
+    with hashes_while_read(paths) as hashes:
+        rows = read_files(paths, csv_separator=csv_separator, encoding=encoding)
     column = choose_text_column(rows, text_column, paths[0])
     written_to = destination(output, format)
     plan = Plan(
@@ -112,6 +113,7 @@ def summarize_rows(
         format=written_to.format,
         file=written_to.file,
         inputs=tuple(Path(path) for path in paths),
+        input_hashes=hashes,
         csv_separator=csv_separator or ",",
         encoding=encoding,
     )
@@ -233,7 +235,7 @@ def _identity_of_rows(plan: Plan) -> dict[str, object]:
     """
     if not plan.inputs:
         return {"rows": plan.rows._fingerprint}
-    identity: dict[str, object] = {"files": [content_hash(path) for path in plan.inputs]}
+    identity: dict[str, object] = {"files": list(plan.input_hashes)}
     # The default is left out, so that it does not matter whether the user names it.
     if plan.encoding not in (None, "utf-8"):
         identity["encoding"] = plan.encoding

@@ -106,6 +106,7 @@ class Plan:
         format: the format of the shards, one of `FORMATS`.
         file: a file for the rows of all shards, which replaces the folder at the end.
         inputs: the files of the rows.
+        input_hashes: the hash of the content of each file in `inputs`, as the rows were read.
         csv_separator: separator of the fields in a .csv `file`.
         encoding: the encoding in which text files among the inputs were read; None for UTF-8.
     """
@@ -119,6 +120,7 @@ class Plan:
     format: str
     file: Path | None = None
     inputs: tuple[Path, ...] = ()
+    input_hashes: tuple[str, ...] = ()
     csv_separator: str = ","
     encoding: str | None = None
 

@@ -20,6 +20,7 @@ from transformers.trainer_utils import align_special_tokens
 
 from hf_summ.checkpoints.adapters import is_adapted
 from hf_summ.checkpoints.folders import checkpoint_folders
+from hf_summ.common.hashes import hashes_while_read
 from hf_summ.common.processes import threads_for
 from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.data.loading import load
@@ -123,7 +124,12 @@ def run(
         FloatingPointError: the loss is no longer finite.
         SystemExit: SIGTERM arrived, and `enable_jit_checkpoint` has saved a checkpoint.
     """
-    setup = _set_up(arguments, argv)
+    paths: list[Path] = []
+    for split in arguments.corpus.files:
+        paths.extend(arguments.corpus.paths(split))
+    # The description has hashes of the files, so the files must not change between the reading and the description.
+    with hashes_while_read(paths):
+        setup = _set_up(arguments, argv)
     lock = locked(arguments.training.output_dir) if setup.writes else nullcontext()
     with lock:
         return _run_steps(setup, on_start)

@@ -13,6 +13,7 @@ import yaml
 from safetensors.torch import load_file, save_file
 from transformers import GenerationConfig
 
+from hf_summ.training import run as training_run
 from hf_summ.training.__main__ import IN_USE
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.folder.ledger import Ledger
@@ -410,6 +411,21 @@ def test_changed_folder_of_streamed_rows_is_refused(settings, tmp_path, out):
         file.write(json.dumps({"document": "A ferry sank.", "summary": "ferry sinks"}) + "\n")
     with pytest.raises(ValueError, match=r"its run has other settings \(content of the training data \w{16}, now"):
         main([path])
+
+
+def test_training_data_that_change_while_they_are_read_are_refused(settings, tmp_path, out, monkeypatch):
+    path = settings(**SAVING)
+    load = training_run.load
+
+    def slow_load(*data):
+        corpus = load(*data)
+        tiny.write_corpus(tmp_path, train=20)
+        return corpus
+
+    monkeypatch.setattr(training_run, "load", slow_load)
+    with pytest.raises(ValueError, match=r"/train\.jsonl: changed while it was read: rerun the command once"):
+        main([path])
+    assert not list(out.glob("checkpoint-*"))
 
 
 def test_start_logs_what_will_be_done(settings, caplog):
