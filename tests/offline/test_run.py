@@ -1,6 +1,7 @@
 """Rows that are summarized from Python."""
 
 import csv
+import os
 
 import datasets
 import numpy as np
@@ -154,6 +155,32 @@ def test_a_file_that_changes_while_it_is_read_is_refused(checkpoint, tmp_path, m
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     assert summarize_rows(file, checkpoint, tmp_path / "out", device="cpu", **SETTINGS).rows == 3
     assert [row["id"] for row in rows_of(tmp_path / "out")] == [3, 4, 5]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_an_interrupted_removal_of_shards_leaves_no_run_to_resume(checkpoint, tmp_path, monkeypatch, count):
+    file = write(tmp_path / "news.jsonl", json_lines(ROWS[:3]))
+    removed = []
+    unlink = os.unlink
+
+    def interrupted_unlink(name, **options):
+        # only the removal of a folder's files has options
+        if options and len(removed) == count:
+            raise KeyboardInterrupt
+        unlink(name, **options)
+        if options:
+            removed.append(name)
+
+    flags = {"rows_per_shard": 2, "device": "cpu", **SETTINGS}
+    monkeypatch.setattr(os, "unlink", interrupted_unlink)
+    with pytest.raises(KeyboardInterrupt):
+        summarize_rows(file, checkpoint, tmp_path / "out.jsonl", **flags)
+    monkeypatch.setattr(os, "unlink", unlink)
+    first_output = (tmp_path / "out.jsonl").read_bytes()
+    # the output is complete, and a finished run is repeated
+    assert summarize_rows(file, checkpoint, tmp_path / "out.jsonl", **flags).rows == 3
+    assert (tmp_path / "out.jsonl").read_bytes() == first_output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bart", "news.jsonl", "out.jsonl"]
 
 
 def test_a_message_about_the_hidden_folder_names_the_file(checkpoint, tmp_path):

@@ -323,7 +323,12 @@ class Plan:
                 _join_as_csv(shards, draft, self.csv_separator)
             else:
                 _join_lines(shards, draft, is_compressed=file.suffix == ".gz")
-        shutil.rmtree(self.folder)
+        # The folder gets a name that no run reads, in one step: an interrupted removal would leave some of the shards,
+        # with which the command could not resume. What such a removal has left is removed first.
+        joined_folder = self.folder.with_suffix(".joined")
+        shutil.rmtree(joined_folder, ignore_errors=True)
+        self.folder.rename(joined_folder)
+        shutil.rmtree(joined_folder)
 
     def _number_of(self, path: Path) -> int | None:
         """The number of the shard with this path; None if no shard of the plan has it."""
