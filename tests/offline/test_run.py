@@ -13,7 +13,7 @@ from hf_summ.cli import main
 from hf_summ.data.files import read_files
 from hf_summ.offline import Outcome, run, summarize_rows
 from tests.conftest import first, save
-from tests.data.files import json_lines, write
+from tests.data.files import change_json, json_lines, write
 from tests.offline.conftest import ROWS, rows_of
 from tests.training.tiny import bart
 
@@ -67,6 +67,23 @@ def test_no_column_of_the_input_is_kept(checkpoint, tmp_path, name):
     rows = read_files(str(tmp_path / name))
     assert rows.column_names == ["summary", "source_tokens", "cut_tokens", "error", "note"]
     assert rows["summary"][:] == [row["summary"] for row in rows_of(tmp_path / "all")]
+
+
+# https://github.com/huggingface/tokenizers/issues/1014: a text at which a library in Rust panics, which is no Exception
+@pytest.mark.parametrize("number", first([1, 2]))
+def test_a_row_at_which_the_tokenizer_panics_has_its_error(checkpoint, tmp_path, number):
+    # the text exceeds the retry limit of the library of regular expressions
+    normalizer = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"}
+    change_json(checkpoint / "tokenizer.json", normalizer=normalizer)
+    rows = [ROWS[0], {"id": 1, "text": f"{'a' * 60}! A mayor opened it."}, *ROWS[2:6]]
+    file = write(tmp_path / "news.jsonl", json_lines(rows))
+    flags = {"rows_per_shard": 3, "num_processes": number, "device": "cpu"}
+    outcome = summarize_rows(file, checkpoint, tmp_path / "out", **flags, **SETTINGS)
+    assert (outcome.shards, outcome.rows, outcome.failed) == (2, 6, 1)
+    written = rows_of(tmp_path / "out")
+    assert "retry-limit" in written[1]["error"]
+    for row in written:
+        assert (row["summary"] is None) == (row["error"] != "") == (row["id"] == 1)
 
 
 def test_rows_in_another_encoding_do_not_go_on(checkpoint, tmp_path):

@@ -1,6 +1,7 @@
 """Summaries of the rows of a shard by one model, and counts of what a run has done."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -191,19 +192,20 @@ class ShardSummarizer:
         """
         texts = _LazyTexts([example.text for example in examples])
         extra_inputs = self._extra_inputs(examples)
-        results = self._summarizer(texts, batch_size=batch_size, **extra_inputs, **self._settings)
-        for example, records in zip(examples, results, strict=True):
-            # `num_return_sequences` is 1, so each document has one record.
-            summary_text = records[0]["summary_text"]
-            details = records[0]["details"]
-            yield Summary(
-                summary_text,
-                details["source_tokens"],
-                details["cut_tokens"],
-                note=_note(example, summary_text, details),
-                is_unfinished=details["finish_reason"] == "length",
-                is_full=details["read_tokens"] == self._summarizer.source_limit,
-            )
+        with _panics_as_errors():
+            results = self._summarizer(texts, batch_size=batch_size, **extra_inputs, **self._settings)
+            for example, records in zip(examples, results, strict=True):
+                # `num_return_sequences` is 1, so each document has one record.
+                summary_text = records[0]["summary_text"]
+                details = records[0]["details"]
+                yield Summary(
+                    summary_text,
+                    details["source_tokens"],
+                    details["cut_tokens"],
+                    note=_note(example, summary_text, details),
+                    is_unfinished=details["finish_reason"] == "length",
+                    is_full=details["read_tokens"] == self._summarizer.source_limit,
+                )
 
     def _extra_inputs(self, examples: Sequence[RowExample]) -> dict[str, Any]:
         """For each column that the model reads beside the documents, the values of the examples.
@@ -270,6 +272,21 @@ def _note(example: RowExample, summary: str, details: Details) -> str:
     return "; ".join(notes)
 
 
-def reason_of(error: Exception) -> str:
+@contextmanager
+def _panics_as_errors() -> Generator[None]:
+    """A context in which a panic of a library in Rust, such as the tokenizer's, is a RuntimeError.
+
+    The exception of a panic is no `Exception`, and cannot be sent from one process to another.
+    """
+    try:
+        yield
+    except BaseException as error:
+        # Each library has its own class with this name, and no module has the class.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise RuntimeError(reason_of(error)) from error
+
+
+def reason_of(error: BaseException) -> str:
     """The message of an error in one line, or the name of its type if it has none."""
     return one_line(error) or type(error).__name__
