@@ -49,7 +49,7 @@ def test_stops_without_sentences_take_no_longer(text):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("marks", ['"(', "“‘", "(.) ", "… ", "«!» "])
+@pytest.mark.parametrize("marks", ['"(', "“‘", "(.) ", "… ", "«!» ", "{", "<.", "{.} ", "《‹"])
 def test_marks_are_read_in_linear_time(marks):
     began = time.process_time()
     split_sentences(marks * (500_000 // len(marks)))

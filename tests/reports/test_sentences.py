@@ -132,6 +132,17 @@ CASES_OF_SENTENCES = [
     ("en", "Photo: [AP.|He left.|She stayed.|(Reuters] It rained.|It ended."),
     ("en", "It was the '60s.|Kids' toys sold.|They were fun."),
     ("en", "“He left.|She stayed.|It rained.|It ended.|We went."),
+    (
+        "en",
+        "Stars at z < 2 are old.|We weigh them (see Table 1).|The mass is < 5%.|It (still) grows, as n > 2.|It ends.",
+    ),
+    (
+        "en",
+        "The set {a, b is small.|It grows (see Fig. 1).|We read {It is. It was.} in it.|(It is > 2. It grows) so.|End.",
+    ),
+    ("en", "<b>He left.|She</b> came.|Write to <a@b.org> or see <http://a.b/c>.|It works (so far)."),
+    ("fr", "‹ Je viens.|Il part.|Il pleut.|Elle reste.|‹ Non › dit-elle.|Fin."),
+    ("zh", "《他来了。|下雨了。|他走了。|她留下。|这是《书》。|完了。"),
     # Tessmore/sbd#9: a list ends with the sentence
     ("en", "I love apples, oranges, mango etc.|I want more of it."),
     ("fr", "Il aime les pommes, etc.|Puis il part."),

@@ -45,7 +45,7 @@ _LONE_STOPS = (" .", " !", " ?")
 _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
 # The time of sentencex grows with the cube of the number of brackets and quotation marks in a line, and with the square
 # of the length of the line. Therefore it reads a long line in windows of at most so many marks and characters.
-_MARK = re.compile(r"""["'`«»‘’‚“”„‹›()\[\]（）「」『』《》]""")
+_MARK = re.compile(r"""["'`«»‘’‚“”„‹›()\[\]{}（）「」『』《》]""")
 _WINDOW_MARKS = 400
 _WINDOW_CHARACTERS = 10_000
 

@@ -1,8 +1,8 @@
 """The twin of a line: a copy with other characters in some places, which sentencex splits more correctly.
 
 A twin has as many characters as its line, so that positions are equal. Characters that sentencex misreads are replaced:
-the markers of lists, after which sentencex takes the rest of the line as one sentence; emoticons; brackets and
-quotation marks without a partner; and stops before citations.
+the markers of lists, after which sentencex takes the rest of the line as one sentence; emoticons; the signs < and >;
+brackets and quotation marks without a partner; and stops before citations.
 
 A stop is a mark that may end a sentence, such as a full stop (the period). The marker of an item in a list is its
 number, letter or bullet with the marks beside it, such as "2)", "b." or "•".
@@ -40,6 +40,9 @@ _AFTER_ITEM = re.compile(r"\s+[\"“]?[^\W\da-z_]")
 _WITHIN = re.compile(r"(?:[,;]|\b(?:and|or|und|oder|et|ou|y|o|e|en))\s+$")
 # An emoticon, such as ":-)".
 _EMOTICON = re.compile(r"[:;=8](?<!\w.)[-'^]?[()\[\]](?!\w)")
+# sentencex takes < for a bracket, which any closing bracket may close, also a >. In texts, these signs compare numbers
+# or surround tags and addresses. sentencex reads the sign = as a part of a word.
+_COMPARISONS = str.maketrans("<>", "==")
 # A stop before a citation in brackets, after which the sentence continues: "et al. [5]" or "here. [5], and".
 _CITED = re.compile(r"\.(?:(?<=\bet al\.)(?=\s[\[(])|(?=\s\[[^\]\[]{1,40}\](?:\s+[a-z]|[.,;:)])))")
 # Stops that sentencex does not know. Tibetan may have two of them. In Khmer, ។ល។ means "and so on", and the sentence
@@ -60,7 +63,21 @@ _TITLE = re.compile(r"《[^《》]{1,60}》")
 # The characters with which `_OTHER_STOP`, `_PIPE`, `_DOUBLED`, `_REVERSED` and `_TITLE` begin.
 _RARE = re.compile("[፡។៕།༎‘’《|]")
 # Opening mark -> its closing marks. A straight mark is closed by the same mark.
-_PAIRS = {"(": ")", "[": "]", "（": "）", "「": "」", "『": "』", "“": "”", "„": "“”", "«": "»", "»": "«", "‘": "’"}
+_PAIRS = {
+    "(": ")",
+    "[": "]",
+    "{": "}",
+    "（": "）",
+    "「": "」",
+    "『": "』",
+    "《": "》",
+    "“": "”",
+    "„": "“”",
+    "«": "»",
+    "»": "«",
+    "‹": "›",
+    "‘": "’",
+}
 _CLOSING = {**_PAIRS, '"': '"', "'": "'"}
 # Any of these marks.
 _MARKS = re.compile(rf"[{re.escape(''.join({*_CLOSING, *_CLOSING.values()}))}]")
@@ -99,6 +116,7 @@ def twin_and_starts(line: str, code: str = "") -> tuple[str, set[int]]:
     for start, end in markers + items:
         replacements.update(dict.fromkeys(range(start, end), "X"))
     twin = _replaced(line, replacements)
+    twin = twin.translate(_COMPARISONS)
     twin = _EMOTICON.sub(lambda match: "x" * len(match[0]), twin)
     # A comma ends no sentence.
     twin = _CITED.sub(",", twin)
