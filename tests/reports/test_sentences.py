@@ -143,6 +143,11 @@ CASES_OF_SENTENCES = [
     ("en", "<b>He left.|She</b> came.|Write to <a@b.org> or see <http://a.b/c>.|It works (so far)."),
     ("fr", "‹ Je viens.|Il part.|Il pleut.|Elle reste.|‹ Non › dit-elle.|Fin."),
     ("zh", "《他来了。|下雨了。|他走了。|她留下。|这是《书》。|完了。"),
+    ("ja", "鍵をなくした（笑。|探した。|だめだった。|彼は去った。|一つある）よし。|終わり。"),
+    ("hi", 'उसने कहा, "मैं आया।|बारिश हुई।|वह गया।|हम खुश थे।"|अंत हुआ।'),
+    ("zh", "他说：“我来了。下雨了！？好。”|完了。"),
+    ("zh", "他说：“我来了。|下雨了。|他走了。|她留下。”|完了。"),
+    ("en", "Oh no:( I am sick.|Two things;) I slept.|See you:) Bye.|We read (as in f(8) or [1:]) it."),
     # Tessmore/sbd#9: a list ends with the sentence
     ("en", "I love apples, oranges, mango etc.|I want more of it."),
     ("fr", "Il aime les pommes, etc.|Puis il part."),

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from functools import cache
 
-from hf_summ.data.sentences.stops import INNER_STOP, NEAR, UNSPACED_STOPS
+from hf_summ.data.sentences.stops import INNER_STOP, NEAR, OTHER_STOPS, UNSPACED_STOPS
 from hf_summ.data.sentences.words import word_lists
 from hf_summ.models.text_documents import IDEOGRAPHS
 
@@ -38,8 +38,8 @@ _LIST = re.compile(r"[\n:]\s*[1a](?:\.\)?|\))\s")
 _AFTER_ITEM = re.compile(r"\s+[\"“]?[^\W\da-z_]")
 # What precedes the marker of an item within a sentence: a comma, a semicolon or a conjunction.
 _WITHIN = re.compile(r"(?:[,;]|\b(?:and|or|und|oder|et|ou|y|o|e|en))\s+$")
-# An emoticon, such as ":-)".
-_EMOTICON = re.compile(r"[:;=8](?<!\w.)[-'^]?[()\[\]](?!\w)")
+# An emoticon, such as ":-)". One that begins with a colon or semicolon may touch the word before it.
+_EMOTICON = re.compile(r"(?:[:;](?<![\d_].)|[=8](?<!\w.))[-'^]?[()\[\]](?!\w)")
 # sentencex takes < for a bracket, which any closing bracket may close, also a >. In texts, these signs compare numbers
 # or surround tags and addresses. sentencex reads the sign = as a part of a word.
 _COMPARISONS = str.maketrans("<>", "==")
@@ -83,6 +83,9 @@ _CLOSING = {**_PAIRS, '"': '"', "'": "'"}
 _MARKS = re.compile(rf"[{re.escape(''.join({*_CLOSING, *_CLOSING.values()}))}]")
 # If more sentences than this end between two marks, the marks are not a pair.
 _MOST_INNER = 2
+# The end of a sentence within a line: a stop of ASCII before a space, or a stop outside ASCII, which needs no space. A
+# closing mark after such a stop ends the quotation, so no sentence ends within the quotation there.
+_INNER_END = re.compile(rf"{INNER_STOP.pattern}|[{OTHER_STOPS}](?![{OTHER_STOPS}”\"’')\]」』）》»])")
 # What follows a word that sentencex wrongly takes for an abbreviation: a full stop, a space, and a number or a capital
 # that is not a Roman numeral.
 _WORD_END = r"""(?=\.["”“»)]*\s+["”“„«(¿¡]*(?![IVXLC]{2,}\b|[VX]\b)[A-ZÀ-ÞЀ-Я\d])"""
@@ -267,7 +270,7 @@ class _InnerStops:
     """The stops within a line at which sentences end; they are found once, for all pairs of marks in the line."""
 
     def __init__(self, line: str):
-        matches = list(INNER_STOP.finditer(line))
+        matches = list(_INNER_END.finditer(line))
         self._starts = [match.start() for match in matches]
         self._ends = [match.end() for match in matches]
 
