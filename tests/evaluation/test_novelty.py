@@ -183,6 +183,9 @@ def test_corpus_statistics_by_hand():
     # words between white space keep their marks
     counted = corpus_statistics(["He said: go! - The-end."], ["A b."], unit="spaced")
     assert (counted["document_words"], counted["summary_words"]) == (5, 2)
+    # İ is the capital of i in Turkish
+    for unit in ("words", "spaced"):
+        assert corpus_statistics(["İki iki"], ["IŞIK ışık"], language="tr", unit=unit)["vocabulary"] == 2
     figures = corpus_statistics(["你好世界。下雨了。"], ["你好!"], language="zh")
     assert (figures["document_words"], figures["document_sentences"], figures["vocabulary"]) == (7, 2, 7)
     assert figures["source_target_ratio"] == 3.5

@@ -14,7 +14,14 @@ import numpy as np
 from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.significance import Scored, mean_over_rows, ratio
-from hf_summ.evaluation.words import check_pairs, no_words_message, split_words, split_words_and_marks, warn_of_wordless
+from hf_summ.evaluation.words import (
+    check_pairs,
+    lowercased,
+    no_words_message,
+    split_words,
+    split_words_and_marks,
+    warn_of_wordless,
+)
 
 # The sizes of n-grams.
 NGRAMS = (1, 2, 3, 4)
@@ -412,7 +419,7 @@ class _TextSize:
 def _words_of_unit(sentence: str, language: str, unit: str) -> list[str]:
     """The words of a sentence; see `corpus_statistics` for the unit."""
     if unit == "spaced":
-        return sentence.lower().split()
+        return lowercased(sentence, language).split()
     return split_words(sentence, language)
 
 
