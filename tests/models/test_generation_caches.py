@@ -26,6 +26,7 @@ def test_other_kinds_of_cache_have_no_effect(architecture, kind):
 
 
 @pytest.mark.thorough
+@pytest.mark.skipif(CACHE != "cache", reason="before 5.24, generate() of transformers takes no cache for our models")
 @pytest.mark.parametrize("settings", [{}, {"do_sample": True, "top_k": 1}], ids=["greedy", "sampling"])
 def test_summaries_are_continued_from_a_cache(architecture, settings):
     model, inputs = architecture.model(), architecture.inputs()

@@ -16,7 +16,7 @@ from transformers import GenerationConfig
 from hf_summ.training import run as training_run
 from hf_summ.training.__main__ import IN_USE
 from hf_summ.training.__main__ import main as run_recipe
-from hf_summ.training.folder.ledger import Ledger
+from hf_summ.training.folder.ledger import LOCK, Ledger
 from hf_summ.training.loop.callbacks import RunProgress
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main, run
@@ -259,10 +259,13 @@ def test_decoding_of_a_finished_run_is_that_of_the_command(settings, tmp_path, o
 def test_finished_command_leaves_its_results_as_they_are(settings, out, caplog):
     path = settings(**SAVING, do_eval=True, do_predict=True)
     metrics = main([path])
-    before = {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.rglob("*") if file.is_file()}
+    # the lock is no result
+    results = [file for file in out.rglob("*") if file.is_file() and file.name != LOCK]
+    before = {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in results}
     with caplog.at_level(logging.INFO):
         assert main([path]) == metrics
-    assert {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.rglob("*") if file.is_file()} == before
+    results = [file for file in out.rglob("*") if file.is_file() and file.name != LOCK]
+    assert {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in results} == before
     assert f"{out} already has the results of this command: remove it to start over" in caplog.text
 
 
