@@ -232,3 +232,40 @@ def test_a_terminal_says_what_is_awaited(tmp_path):
     output, _ = process.communicate()
     os.close(primary)
     assert (output.decode(), process.returncode) == (f"{SENTENCES[0]}\n", 0)
+
+
+# streams that a shell closes, arguments, the exit status, the output, and the last line of standard error
+CASES_OF_CLOSED_STREAMS = [
+    ("2>&-", ["extract", "a.txt", "blank.txt"], 0, f"{SENTENCES[0]}\n\n", ""),
+    ("2>&-", ["extract", "a.txt", "--output", "a.txt/\udcff"], 2, "", ""),
+    (">&-", ["extract", "a.txt"], 0, "", ""),
+    ("<&-", ["extract", "-"], 2, "", "hf-summ: error: none of the 1 documents has any words"),
+    ("<&- >&- 2>&-", ["extract", "-"], 2, "", ""),
+]
+
+
+def run_with_closed(streams: str, *argv: str, cwd: Path) -> subprocess.CompletedProcess:
+    """Run Python with closed standard streams, which are named as in a shell."""
+    command = ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, *argv]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(("closed", "argv", "status", "output", "message"), CASES_OF_CLOSED_STREAMS)
+def test_closed_streams_are_empty_and_get_no_message(tmp_path, closed, argv, status, output, message):
+    (tmp_path / "a.txt").write_text(SENTENCES[0], encoding="utf-8")
+    (tmp_path / "blank.txt").touch()
+    process = run_with_closed(closed, "-m", "hf_summ", *argv, cwd=tmp_path)
+    assert (process.returncode, process.stdout) == (status, output)
+    assert "Traceback" not in process.stderr
+    assert process.stderr.startswith(message)
+    assert bool(process.stderr) == bool(message)
+
+
+def test_processes_of_a_command_inherit_the_streams_that_it_opens(tmp_path):
+    code = (
+        "import subprocess, sys; from hf_summ.common.processes import open_missing_streams; open_missing_streams(); "
+        "subprocess.run([sys.executable, '-c', 'import sys; print(sys.stdin, sys.stderr)'])"
+    )
+    process = run_with_closed("<&- 2>&-", "-c", code, cwd=tmp_path)
+    assert "<stdin>" in process.stdout
+    assert "<stderr>" in process.stdout

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from hf_summ import __version__
 from hf_summ.common.messages import logged_from, one_line, print_note, unknown_flag
-from hf_summ.common.processes import INTERRUPTED
+from hf_summ.common.processes import INTERRUPTED, open_missing_streams
 
 __all__ = ["main"]
 
@@ -57,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 on success, 1 if a run or a row of a table failed, 2 for invalid input, 130 after Ctrl-C, 141 if the output
         pipe is closed, as by `| head`.
     """
+    open_missing_streams()
     if argv is None:
         argv = sys.argv[1:]
     argv = list(argv)

@@ -1,4 +1,4 @@
-"""The share of processors of each process, and the end by SIGTERM."""
+"""The share of processors of each process, its standard streams, and the end by SIGTERM."""
 
 import os
 import signal
@@ -49,6 +49,21 @@ def _available_processors() -> int:
         quota, period = _QUOTA.read_text().split()
         processors = min(processors, int(quota) // int(period))
     return processors
+
+
+def open_missing_streams() -> None:
+    """Open the null device for each standard stream that the caller closed, as a shell does for `2>&-`.
+
+    Python has None for such a stream, and `print` to None writes to standard output, that is, into a command's result.
+    """
+    # A new file gets the lowest free descriptor, so in this order each stream gets its own one: 0, 1 and 2.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            # The processes that a command starts inherit the stream, like any other standard stream.
+            os.set_inheritable(descriptor, True)
+            # Messages may have characters that cannot be encoded, from the name of a file.
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", errors="backslashreplace"))
 
 
 def end_on_sigterm() -> None:
