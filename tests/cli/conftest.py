@@ -1,6 +1,7 @@
 """Fixtures and helpers for the tests of the command line."""
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,14 @@ def workplace(saved_model, tmp_path, monkeypatch) -> Path:
     shutil.copytree(saved_model, tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def ignored_sigterm():
+    """SIGTERM is ignored until a command handles it."""
+    previous_handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGTERM, previous_handler)
 
 
 @pytest.fixture

@@ -119,6 +119,33 @@ def test_interrupt_ends_the_command_in_one_line(tmp_path):
     assert process.returncode == 130
 
 
+COMMANDS_WITH_DRAFTS = [
+    ["extract", "a.txt", "--output", "out.txt"],
+    ["idf", "rows.jsonl", "--output", "idf.json"],
+    ["average", str(bundled_model()), str(bundled_model()), "--output", "mean"],
+    "votes make --systems a.txt b.txt --sources a.txt --documents 1 --key key.json --output sheets".split(),
+]
+
+
+@pytest.mark.parametrize("argv", COMMANDS_WITH_DRAFTS, ids=lambda argv: argv[0])
+def test_sigterm_leaves_no_temporary_file(tmp_path, monkeypatch, ignored_sigterm, argv):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("A mayor opened a bridge.\n")
+    (tmp_path / "b.txt").write_text("A bridge was opened.\n")
+    (tmp_path / "rows.jsonl").write_text('{"document": "A text.", "summary": "A text."}\n')
+    before = sorted(tmp_path.iterdir())
+
+    def stop(source: Path, target: Path) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    # the signal comes just before the complete draft gets its name
+    monkeypatch.setattr("hf_summ.common.files.os.replace", stop)
+    with pytest.raises(SystemExit) as end:
+        main(argv)
+    assert end.value.code == 143
+    assert sorted(tmp_path.iterdir()) == before
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("argv", "message"),

@@ -3,10 +3,12 @@
 import dataclasses
 import hashlib
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
+from hf_summ.cli import main
 from hf_summ.data import Corpus, load
 from hf_summ.data.corpora import SPLITS, file_flag
 from hf_summ.data.distributions import PUBLIC_CORPORA
@@ -200,6 +202,22 @@ def test_a_missing_side_of_a_translation_is_named(refusal, folder):
     (folder / "training" / "SETIMES.en-ro.ro").unlink()
     message = refusal("prepare", "wmt16_en_ro", "raw", "--output", "rows")
     assert message.startswith("raw has no SETIMES*.en-ro.ro and no SETIMES*.en-ro-ref.ro.sgm, the train split")
+
+
+def test_sigterm_leaves_no_copy_of_the_corpus(folder, monkeypatch, ignored_sigterm):
+    write_gigaword(folder)
+
+    def stop(row: dict) -> str:
+        # the converted data set, and the draft of a file
+        assert len(list(Path("rows").iterdir())) == 2
+        signal.raise_signal(signal.SIGTERM)
+        return "{}"
+
+    monkeypatch.setattr("hf_summ.data.distributions.to_json", stop)
+    with pytest.raises(SystemExit) as end:
+        main(["prepare", "gigaword", "raw", "--output", "rows"])
+    assert end.value.code == 143
+    assert not list(Path("rows").iterdir())
 
 
 CASES_OF_REFUSED_CORPORA = [

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from hf_summ import __version__
 from hf_summ.common.messages import logged_from, one_line, print_note, unknown_flag
-from hf_summ.common.processes import INTERRUPTED, open_missing_streams
+from hf_summ.common.processes import INTERRUPTED, end_on_sigterm, open_missing_streams
 
 __all__ = ["main"]
 
@@ -56,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         0 on success, 1 if a run or a row of a table failed, 2 for invalid input, 130 after Ctrl-C, 141 if the output
         pipe is closed, as by `| head`.
+
+    Raises:
+        SystemExit: the command line is wrong, or asks for the help or the version, or SIGTERM ends the command.
     """
     open_missing_streams()
     if argv is None:
@@ -93,6 +96,9 @@ def _run(argv: list[str], arguments: argparse.Namespace) -> int:
     _, unknown_arguments = _parser_for(command).parse_known_args(argv, arguments)
     arguments.more = unknown_arguments
     _check_outputs(arguments)
+    if command != "serve":
+        # Temporary files are then removed and training runs of a table end, as after Ctrl-C. A server drains instead.
+        end_on_sigterm()
     if command in _COMMANDS_WITH_LOGGING:
         status = arguments.run(arguments)
     else:

@@ -22,7 +22,6 @@ from hf_summ.cli.summarizers import (
 from hf_summ.common.flags import flag, flags_in, values_of
 from hf_summ.common.hashes import content_hash, hashes_while_read
 from hf_summ.common.messages import print_note
-from hf_summ.common.processes import end_on_sigterm
 from hf_summ.data.files import is_row_file
 from hf_summ.models.checks import Range
 from hf_summ.runtimes.folders import model_identity
@@ -106,7 +105,6 @@ def run_rows(arguments: argparse.Namespace) -> None:
     for note in _notes_on_columns(plan, has_phrases=phrases is not None):
         print_note(note)
     arguments.interrupted = f"rerun the command to resume in {arguments.output}"
-    end_on_sigterm()
     find_model(arguments)
     settings = _recorded_settings(arguments, decoding, phrases)
     if Path(arguments.model).is_dir():

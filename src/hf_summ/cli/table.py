@@ -5,8 +5,6 @@ import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from hf_summ.common.processes import end_on_sigterm
-
 if TYPE_CHECKING:
     from hf_summ.experiments.content import Report
     from hf_summ.experiments.tables import Table
@@ -96,8 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
     table = load_table(arguments.name)
     data = _replacements("data", arguments.data, table.datasets)
     language_models = _replacements("language_model", arguments.language_model, table.language_models)
-    # SIGTERM then ends the current training run as well.
-    end_on_sigterm()
     report = run_table(
         arguments.name,
         arguments.scale,

@@ -10,7 +10,6 @@ from hf_summ.cli.summarizers import PREDICTION_COLUMN, ColumnFlags
 from hf_summ.common.files import check_new_folder
 from hf_summ.common.flags import add_flags, values_of
 from hf_summ.common.messages import distinct, one_line, print_note
-from hf_summ.common.processes import end_on_sigterm
 from hf_summ.common.records import to_json
 
 if TYPE_CHECKING:
@@ -220,7 +219,6 @@ def _write(sheets: Sequence["Sheet"], key: "Key", folder: Path, key_file: Path) 
     from hf_summ.common.files import moved_into_place, write_atomically
     from hf_summ.votes import as_csv, as_page
 
-    end_on_sigterm()
     # An existing key belongs to other sheets, so creating it is an error.
     key_file.touch(exist_ok=False)
     try:
