@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from .text_sentences import SENTENCE_START
 
 # an acronym in brackets, such as "(GANs)", "(LfD)" and "(G-CNN)"
-_ACRONYM = re.compile(r"\s*\(([A-Z](?:[A-Za-z]|-(?=[A-Z]))*[A-Z]s?)\)")
+_ACRONYM = re.compile(r"\(([A-Z](?:[A-Za-z]|-(?=[A-Z]))*[A-Z]s?)\)")
 # a word, and what separates two words of a long form
 _WORD = re.compile(r"\w+")
 _SEPARATOR = re.compile(r",?[\s-]+")
@@ -37,7 +37,7 @@ def long_forms_of(text: str) -> dict[str, str]:
     for definition in _ACRONYM.finditer(text):
         acronym = definition[1]
         letters = acronym.replace("-", "").removesuffix("s")
-        before = text[max(0, definition.start() - _MAX_CHARACTERS) : definition.start()]
+        before = text[max(0, definition.start() - _MAX_CHARACTERS) : definition.start()].rstrip()
         start = _start_of_long_form(before, letters)
         if start is None:
             continue
