@@ -78,9 +78,8 @@ class CopyTransformerConfig(SummarizationConfig):
         label_smoothing: ε of the loss, at least 0 and below 1; the author's program uses 0 with copying, and 0.1
             without.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
-        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: ids of special tokens, as in every
-            transformers configuration; the processor's `align` sets them.
-        unk_token_id: id of unknown words; `align` sets it too.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id, unk_token_id: ids of special tokens; the
+            processor's `align` sets them.
         unknown_ids: number of ids from `vocab_size` on, which tell apart the words of a document that the vocabulary
             lacks, so that they can be copied; 0 for a vocabulary of subwords. `align` sets it too.
     """

@@ -1,7 +1,6 @@
 """The base class of all models, with loading, saving and initialization, and the decoder's cache.
 
-Besides keys and values, the cache holds other states of the decoder, such as the coverage. Beam search reorders all of
-them.
+Besides keys and values, the cache holds other states of the decoder, such as the coverage.
 """
 
 from collections.abc import Mapping
@@ -166,8 +165,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 class DecoderStateLayer(CacheLayerMixin):
     """A cache layer of named tensors, such as a convolution's window, a recurrent state, or the coverage.
 
-    Each tensor has one row for each row of the decoder. The decoder reads and writes `states`, and calls `advance` with
-    the number of positions that it has consumed.
+    Each tensor has one row for each row of the decoder, which reads and writes `states`, and calls `advance`.
     """
 
     is_compileable = False

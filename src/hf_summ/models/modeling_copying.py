@@ -68,12 +68,7 @@ class CopyDecoderOutput(BaseModelOutputWithPastAndCrossAttentions):
 
 @dataclass
 class CopyModelOutput(Seq2SeqModelOutput):
-    """transformers' `Seq2SeqModelOutput` with the copy distributions; see `CopySummarizationOutput`.
-
-    Attributes:
-        copy_gate_logits: (R, T), the logits of copying, if the decoder computes them.
-        source_ids: (B, S), the source's subwords.
-    """
+    """transformers' `Seq2SeqModelOutput` with `source_ids` (B, S), the source's subwords; see `CopyDecoderOutput`."""
 
     copy_attentions: torch.Tensor | None = None
     copy_gate_logits: torch.Tensor | None = None

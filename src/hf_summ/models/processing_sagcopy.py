@@ -1,7 +1,7 @@
 """Processor of SAGCopy, with special tokens as in BART and MASS."""
 
 from .processing_base import SummarizationProcessor
-from .text_processing_base import SagCopyTextProcessor
+from .text_processing_sagcopy import SagCopyTextProcessor
 
 
 class SagCopyProcessor(SagCopyTextProcessor, SummarizationProcessor):

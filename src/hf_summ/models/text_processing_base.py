@@ -490,11 +490,3 @@ class CopyTransformerTextProcessor(CopyingTextProcessor):
             chat_template,
             unknown_ids,
         )
-
-
-class SagCopyTextProcessor(CopyingTextProcessor):
-    """The `TextProcessor` of SAGCopy; `SagCopyProcessor` describes the settings."""
-
-    def _special_ids(self) -> tuple[list[int], list[int]]:
-        before, _ = super()._special_ids()
-        return before, [self.eos_token_id]

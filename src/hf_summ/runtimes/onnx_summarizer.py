@@ -75,7 +75,7 @@ _TEXT_MODULES = {
     "GdlfProcessor": "text_processing_gdlf",
     "HighlightTransformerProcessor": "text_processing_highlight_transformer",
     "PointerGeneratorProcessor": "text_processing_recurrent",
-    "SagCopyProcessor": "text_processing_base",
+    "SagCopyProcessor": "text_processing_sagcopy",
 }
 # the pipeline's defaults
 _DEFAULTS = {"max_new_tokens": 256, "num_beams": 4}
