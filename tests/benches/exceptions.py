@@ -41,7 +41,6 @@ MODEL_TESTS: dict[tuple[str, str], str] = {
 }
 PROCESSOR_TESTS: dict[tuple[str, str], str] = {
     ("test_call_arguments_*", "*"): "`__call__` names its arguments, so that their defaults are seen",
-    ("test_flat_kwarg_applied_*", "*"): "its arguments are flat, as it reads only text",
     ("test_processor_from_and_save_pretrained*", "*"): "it is saved with its code, which only the saved one names",
     ("test_replacement_offsets", "*"): "it has no images",
     ("test_subprocessor_defaults_0_text", "*"): "the processor adds the end token, which its tokenizer would not",

@@ -1,5 +1,7 @@
 """What users of transformers, PEFT and accelerate expect of any model, and our models once failed."""
 
+from itertools import product
+
 import pytest
 import torch
 from accelerate import cpu_offload
@@ -11,6 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
 from transformers.modeling_outputs import BaseModelOutput
 
 from hf_summ.models.quantization_int8 import Int8Linear
+from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
@@ -146,6 +149,24 @@ def test_attention_reaches_only_nested_models_that_have_it(settings, tmp_path):
     # the named BERT is read with its configuration
     AutoModel.from_config(fresh.config.bert_config)
     fresh.set_attn_implementation("sdpa")
+
+
+def test_arguments_of_processors_may_be_nested(architecture, tiny_tokenizer):
+    processor = architecture.processor(tiny_tokenizer)
+    call = f"{type(processor).__name__}.__call__"
+    texts = {"text": SENTENCES, "text_target": SENTENCES}
+    expected = processor(**texts, max_length=6, max_target_length=4, return_tensors="pt")
+    nested = {"text_kwargs": {"max_length": 6}, "common_kwargs": {"return_tensors": "pt", "max_length": 5}}
+    found = processor(**texts, **nested, max_target_length=4)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    with pytest.raises(TypeError, match="got multiple values for keyword argument 'padding'"):
+        processor(SENTENCES, padding=True, text_kwargs={"padding": True})
+    for name, given in product(("truncaton", "padding_side", "length"), ("text", "text_target")):
+        for unknown in ({name: 1}, {"text_kwargs": {name: 1}}):
+            message = rf"^{call}\(\) got an unexpected keyword argument '{name}'$"
+            with pytest.raises(TypeError, match=message):
+                processor(**{given: SENTENCES}, **unknown)
 
 
 def test_tags_of_another_length_are_named():

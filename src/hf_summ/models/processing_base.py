@@ -1,6 +1,8 @@
 """The base of all architectures' processors."""
 
+import inspect
 from collections.abc import Sequence
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,25 @@ from .text_processing_base import CASE_MODULE, LENGTHS, TextProcessor, check_len
 logger = logging.get_logger(__name__)
 
 
+def takes_dictionaries(call):
+    """Let a processor's `__call__` also take arguments in `text_kwargs` and `common_kwargs`."""
+
+    @wraps(call)
+    def call_flat(self, *args, **kwargs):
+        text_kwargs = kwargs.pop("text_kwargs", {})
+        for name, value in kwargs.pop("common_kwargs", {}).items():
+            if name not in text_kwargs:
+                kwargs.setdefault(name, value)
+        return call(self, *args, **kwargs, **text_kwargs)
+
+    return call_flat
+
+
 class SummarizationProcessor(TextProcessor, ProcessorMixin):
     """Converts texts to the model's inputs, and its outputs to texts.
 
     Subclasses list their settings as parameters of `__init__`, and extend `source_features` by their model's further
-    inputs. Every text is cleaned, tokenized and truncated here, once.
+    inputs.
 
     Args:
         tokenizer: a fast tokenizer with padding and end tokens.
@@ -29,7 +45,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             end token.
         restore_case: whether `restore` spells and joins the words of summaries as their documents do, for vocabularies
             in lower case.
-        chat_template: stored and saved as in every transformers processor, but not used.
+        chat_template: saved with the processor, but not used.
         unknown_ids: number of ids behind the vocabulary that tell apart the words that it lacks, equal in documents and
             summaries, by which models copy them; set by `align`.
 
@@ -39,8 +55,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             `restore_case` with a vocabulary that keeps capitals.
 
     Attributes:
-        unaligned_fields: fields whose entries do not correspond to subwords. `pad` pads them to their longest row, but
-            at least to length one, as an empty row has no type.
+        unaligned_fields: fields whose rows have no entry for each subword; `pad` pads them to their longest row.
     """
 
     # of `pad`, for `DataCollatorForSeq2Seq`
@@ -89,6 +104,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             )
         return processor
 
+    @takes_dictionaries
     def __call__(
         self,
         text: str | Sequence[str] | Sequence[Sequence[str]] | None = None,
@@ -120,7 +136,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
                 `document_lengths` and `kept_lengths`, each document's number of subwords before and after it, always as
                 lists.
             show_progress: whether to show a progress bar for slow steps.
-            source: the architecture's further inputs; see its `source_features`.
+            source: the architecture's further inputs; see its `source_features`. As in transformers, arguments may also
+                be in the dictionaries `text_kwargs` and `common_kwargs`.
 
         Raises:
             TypeError: an argument is unknown, a text is not a string, some examples are lists of documents and others
@@ -128,6 +145,11 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             ValueError: neither text nor text_target is given, their numbers differ, a list is empty, or a length is
                 below 2.
         """
+        # after the arguments of every processor
+        known = list(inspect.signature(self.source_features).parameters)[3:]
+        for name in source:
+            if name not in known:
+                raise TypeError(f"{type(self).__name__}.__call__() got an unexpected keyword argument {name!r}")
         check_lengths(max_length=max_length, max_target_length=max_target_length)
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
@@ -141,12 +163,10 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             features = self.source_features(text, source_length, show_progress, **source)
             lengths = {name: features.pop(name) for name in LENGTHS}
         if text_target is not None:
-            target_length = max_target_length
-            if text is None and not target_length:
+            if text is None:
                 # if there are summaries alone, `max_length` is for them, as in calls of tokenizers
-                target_length = max_length
-            if not target_length:
-                target_length = self.max_target_length
+                max_target_length = max_target_length or max_length
+            target_length = max_target_length or self.max_target_length
             labels = self._labels(text_target, target_length, truncates(truncation), padding == "max_length")
             # checked here, as models would take several summaries of a document for its beams
             if text is not None and len(features["input_ids"]) != len(labels):
@@ -157,10 +177,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             # tensors need rows of one length
             padding = return_tensors is not None
         if padding:
-            fixed_length = None
-            if padding == "max_length":
-                fixed_length = max_length or self.max_source_length
-            features = super().pad(features, padding, fixed_length, pad_to_multiple_of)
+            features = super().pad(features, padding, max_length or self.max_source_length, pad_to_multiple_of)
         if not return_lengths:
             lengths = {}
         elif text is not None:
@@ -174,13 +191,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         return BatchFeature({**batch, **lengths})
 
     def _labels(self, summaries: str | Sequence[str], length: int, cut: bool, fill: bool) -> list[list[int]]:
-        """The ids of one or several summaries.
-
-        Args:
-            length: a number of ids.
-            cut: whether to cut longer rows to this length.
-            fill: whether to fill up shorter rows to this length with ignored labels.
-        """
+        """The ids of summaries, cut to a length (`cut`), or filled up to it with ignored labels (`fill`)."""
         texts = self._texts(summaries, "text_target")
         rows = [self._end(row, length if cut else None) for row in self._tokenize(texts)["input_ids"]]
         if fill:
