@@ -158,3 +158,21 @@ def test_each_document_has_its_adapter(architecture):
         assert together[row, : alone.shape[1]].tolist() == alone[0].tolist()
     with pytest.raises(ValueError, match="`adapter_names` needs one text a document: set `num_beams=1"):
         adapted.generate(**inputs, adapter_names=names, num_beams=2, **settings)
+
+
+@pytest.mark.parametrize("length", [5, 11], ids="tokens-{}".format)
+def test_each_document_has_its_adapter_in_all_linear_layers(architecture, length):
+    """More documents than the windows that BERT reads at once; 11 tokens are two windows."""
+    lora = {"init_lora_weights": False, "target_modules": "all-linear"}
+    adapted = adapt(architecture.model(), **lora).double().eval()
+    adapted.add_adapter("other", LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, **lora))
+    adapted.double()
+    rows = 12
+    inputs = {**architecture.inputs(rows, length), "decoder_input_ids": architecture.labels(rows).clamp(min=4)}
+    names = ["default", "other", "other"] * (rows // 3)
+    with torch.no_grad():
+        together = adapted(**inputs, adapter_names=names).logits
+        for name in ("default", "other"):
+            adapted.set_adapter(name)
+            is_adapted = torch.tensor([row_name == name for row_name in names])
+            torch.testing.assert_close(together[is_adapted], adapted(**inputs).logits[is_adapted])

@@ -5,12 +5,14 @@ of a head attends to a window of positions and of neighboring heads.
 """
 
 from collections.abc import Collection
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from .layers_copying import hooked_arguments
 from .layers_transformer import is_symbolic, needs_plain_operations
 
 # BERT reads so many windows at once: enough to keep it busy, and so few that a long document does not fill the memory
@@ -37,8 +39,7 @@ def longest_input(model: PreTrainedModel) -> int | None:
 def position_arguments(bert: PreTrainedModel, input_ids: torch.Tensor) -> dict[str, torch.Tensor]:
     """The argument `position_ids` (1, S) for ids (B, S), by name; no argument if BERT has no buffer of position ids.
 
-    The argument replaces the buffer, which may be wrong: with a decay d, PyTorch's `AveragedModel(use_buffers=True)`
-    computes d i + (1 - d) i for position i. In floating point, this may be below i, and is rounded down to i - 1.
+    It replaces the buffer, which may be wrong: PyTorch's `AveragedModel(use_buffers=True)` may round i down to i - 1.
     """
     embeddings = getattr(bert.base_model, "embeddings", None)
     table = getattr(embeddings, "position_embeddings", None)
@@ -53,8 +54,7 @@ def position_arguments(bert: PreTrainedModel, input_ids: torch.Tensor) -> dict[s
 def word_embeddings_name(bert: PreTrainedModel) -> str:
     """The dotted name of the word embeddings inside BERT, such as `embeddings.word_embeddings`."""
     embeddings = bert.get_input_embeddings()
-    names = [name for name, module in bert.named_modules() if module is embeddings]
-    return names[0]
+    return next(name for name, module in bert.named_modules() if module is embeddings)
 
 
 def window_starts(length: int, window_size: int, stride: int) -> list[int]:
@@ -79,8 +79,7 @@ def _lengths(attention_mask: torch.Tensor) -> list[int]:
 def freeze(module: nn.Module, names: Collection[str]) -> bool:
     """Freeze the parameters with some names, and return whether the module still has parameters to train.
 
-    Other parameters stay as they are, and names without a parameter are ignored. Modules call this in `train`: loading
-    a checkpoint makes all parameters trainable, and then calls `eval()`, which calls `train(False)`.
+    Modules call this in `train`: loading a checkpoint makes all parameters trainable, and then calls `train(False)`.
     """
     for name, parameter in module.named_parameters():
         if name in names:
@@ -151,22 +150,25 @@ class BertWindows(nn.Module):
         states = self._hidden_states(input_ids[:, :longest], mask)
         states.masked_fill_((mask == 0).unsqueeze(-1), 0.0)
         padding = input_ids.shape[1] - longest
-        if padding:
-            states = nn.functional.pad(states, (0, 0, 0, padding))
-        return states
+        return nn.functional.pad(states, (0, 0, 0, padding)) if padding else states
 
     def _averaged_windows(self, input_ids, lengths):
         """As `forward`, for documents of these lengths, each of any number of windows."""
-        # the start of each window in the flattened batch, and its size
-        windows = []
+        # for each document, the start of each window in the flattened batch, and its size
+        document_windows = []
         for document, length in enumerate(lengths):
-            for start in window_starts(length, self.window_size, self.stride):
-                windows.append((document * input_ids.shape[1] + start, min(length, self.window_size)))
+            first, size = document * input_ids.shape[1], min(length, self.window_size)
+            starts = window_starts(length, self.window_size, self.stride)
+            document_windows.append([(first + start, size) for start in starts])
         # batches of similar windows need little padding
-        windows.sort(key=lambda window: window[1])
+        windows = sorted(chain.from_iterable(document_windows), key=lambda window: window[1])
+        batches = [windows[first : first + _WINDOWS] for first in range(0, len(windows), _WINDOWS)]
+        if "adapter_names" in hooked_arguments(self.bert):
+            # a row has its document's adapter, so each batch has a window, perhaps an empty one, of each document
+            batches = [list(batch) for batch in zip_longest(*document_windows, fillvalue=(0, 0))]
         total = None
-        for first in range(0, len(windows), _WINDOWS):
-            positions, states = self._read_batch(input_ids, windows[first : first + _WINDOWS])
+        for batch in batches:
+            positions, states = self._read_batch(input_ids, batch)
             if total is None:
                 total = states.new_zeros(input_ids.numel(), states.shape[-1])
             total.index_add_(0, positions, states)
@@ -187,7 +189,7 @@ class BertWindows(nn.Module):
         window_ids = input_ids.flatten()[positions.to(device)]
         states = self._hidden_states(window_ids, is_token.long().to(device)).flatten(0, 1)
         token_indices = is_token.flatten().nonzero().squeeze(-1)
-        return positions.flatten()[token_indices].to(device), states[token_indices.to(device)]
+        return positions[is_token].to(device), states[token_indices.to(device)]
 
     def read_windows(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, starts: torch.Tensor, offsets: torch.Tensor
@@ -210,12 +212,10 @@ class BertWindows(nn.Module):
         # BERT reads one position of an empty document, which is then discarded
         mask = ((positions < lengths[..., None]) | (offsets == 0)).flatten(0, 1).long()
         windows = input_ids[documents[..., None], positions].flatten(0, 1)
+        # a traced or exported graph must work for any number of windows, so it has a single batch
+        batches = [(windows, mask)]
         if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
-            window_batches, mask_batches = windows.split(_WINDOWS), mask.split(_WINDOWS)
-        else:
-            # a traced or exported graph must work for any number of windows, so it has no batches of them
-            window_batches, mask_batches = [windows], [mask]
-        batches = zip(window_batches, mask_batches, strict=True)
+            batches = zip(windows.split(_WINDOWS), mask.split(_WINDOWS), strict=True)
         states = [self._hidden_states(batch_ids, batch_mask) for batch_ids, batch_mask in batches]
         vectors = torch.cat(states).flatten(0, 1)
         # the index of the latest window that starts at a position or before it
@@ -430,8 +430,7 @@ def _spans(states: torch.Tensor, sizes: _SpanSizes) -> tuple[torch.Tensor, ...]:
         texts[before + heads :] = states[:after]
     shape = (heads * head_rows // chunk, chunk + 2 * reach, width)
     stride = (chunk * width, width, 1)
-    heads_seen = before + 1 + after
-    return tuple(rows.as_strided(shape, stride, head * head_rows * width) for head in range(heads_seen))
+    return tuple(rows.as_strided(shape, stride, head * head_rows * width) for head in range(before + 1 + after))
 
 
 class _Spans(torch.autograd.Function):

@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers.utils import logging
 
+from .layers_copying import hooked_arguments
 from .layers_transformer import needs_plain_operations
 
 logger = logging.get_logger(__name__)
@@ -344,8 +345,10 @@ class DeepLayerFusion(nn.Module):
         total = sum(layers[1:], start=layers[0])
         # a graph for inference must work for any number of positions, so it cannot split them
         is_inference_graph = torch.compiler.is_compiling() and not torch.is_grad_enabled()
+        # PEFT takes the rows of these layers for documents, so it needs them unsplit
+        has_document_adapters = "adapter_names" in hooked_arguments(self)
         # torch.func cannot transform `checkpoint`
-        if is_inference_graph or needs_plain_operations(total):
+        if is_inference_graph or has_document_adapters or needs_plain_operations(total):
             return self.layer_norm(self._outer_states(self.inner(total)))
         positions = _TRAINED_POSITIONS if torch.is_grad_enabled() else _POSITIONS
         fused = [self._fuse(states) for states in total.flatten(0, 1).split(positions)]
