@@ -4,12 +4,19 @@ import copy
 
 import pytest
 import torch
-from peft import AutoPeftModelForSeq2SeqLM, IA3Config, LoraConfig, PrefixTuningConfig, get_peft_model
+from peft import (
+    AutoPeftModelForSeq2SeqLM,
+    IA3Config,
+    LoraConfig,
+    PrefixTuningConfig,
+    TrainableTokensConfig,
+    get_peft_model,
+)
 from safetensors.torch import save_model
 from transformers import AutoModelForSeq2SeqLM
 
 from hf_summ.registration import LORA_TARGET_MODULES
-from tests.models.architectures import COPY_TRANSFORMER_BERT, generate
+from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD_PRINTED, SAGCOPY_OUTDEGREE, generate
 
 WORDS = [{"modules_to_save": ["embed_tokens"]}, {"target_modules": ["embed_tokens"]}]
 
@@ -176,3 +183,22 @@ def test_each_document_has_its_adapter_in_all_linear_layers(architecture, length
             adapted.set_adapter(name)
             is_adapted = torch.tensor([row_name == name for row_name in names])
             torch.testing.assert_close(together[is_adapted], adapted(**inputs).logits[is_adapted])
+
+
+@pytest.mark.parametrize("kind", [TrainableTokensConfig, LoraConfig])
+@pytest.mark.parametrize("architecture", [DRGD_PRINTED, SAGCOPY_OUTDEGREE], ids=lambda architecture: architecture.name)
+def test_trained_tokens_keep_the_bias_of_a_tied_output(architecture, kind):
+    settings = {"trainable_token_indices": [5, 6]} if kind is LoraConfig else {"token_indices": [5, 6]}
+    model = architecture.model()
+    assert model.lm_head.bias.any()
+    plain = loss_of(model, architecture)
+    adapted = get_peft_model(model, kind(task_type="SEQ_2_SEQ_LM", **settings)).eval()
+    torch.testing.assert_close(loss_of(adapted, architecture), plain)
+    for name, weight in adapted.named_parameters():
+        if "trainable_tokens_delta" in name:
+            weight.data += 0.5
+    expected = loss_of(adapted, architecture)
+    assert (expected - plain).abs() > 1e-3
+    with adapted.disable_adapter():
+        torch.testing.assert_close(loss_of(adapted, architecture), plain)
+    torch.testing.assert_close(loss_of(adapted.merge_and_unload(), architecture), expected)

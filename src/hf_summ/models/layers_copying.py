@@ -56,6 +56,11 @@ def project_to_words(layer: nn.Linear, hidden_states: torch.Tensor) -> torch.Ten
     layer by another module, which is called.
     """
     states = hidden_states.flatten(0, 1)
+    adapter = getattr(layer, "token_adapter", layer)
+    if hasattr(adapter, "trainable_tokens_delta") and adapter.base_layer.bias is not None:
+        # PEFT leaves out the bias, unless the tokens are merged or disabled: then zeros become the bias
+        missing_bias = adapter.base_layer.bias - layer(torch.zeros_like(hidden_states[:, :1]))
+        return layer(hidden_states) + missing_bias
     # a compiled graph must work for any number of rows
     needs_layer = torch.is_grad_enabled() or torch.compiler.is_compiling() or len(states) not in _FEW_STATES
     if needs_layer or not has_plain_output(layer):
