@@ -139,6 +139,24 @@ def test_recorded_weights_are_those_that_were_used(highlighting):
     torch.testing.assert_close(weights[0], expected)
 
 
+@pytest.mark.parametrize("highlighting", ["weighted", "additive", "replacement"])
+def test_gradients_reach_recorded_weights(highlighting):
+    model = HIGHLIGHT_TRANSFORMER.model(highlighting=highlighting, encoder_layers=1, lit_layers=[0])
+    model.set_attn_implementation("eager")
+    layer = model.model.encoder.layers[0].self_attention
+    values = []
+    layer.v_proj.register_forward_hook(lambda module, arguments, output: values.append(output.unflatten(2, (4, -1))))
+    contexts = []
+    layer.out_proj.register_forward_pre_hook(lambda module, arguments: contexts.append(arguments[0]))
+    inputs = inputs_with_nested_phrases()
+    outputs = model(**inputs, labels=HIGHLIGHT_TRANSFORMER.labels(), output_attentions=True)
+    weights, context = outputs.encoder_attentions[0], contexts[0]
+    found, context_gradient = torch.autograd.grad(outputs.loss, (weights, context))
+    expected = torch.einsum("bqhd,bkhd->bhqk", context_gradient.unflatten(2, (4, -1)), values[0])
+    torch.testing.assert_close(found, expected)
+    assert found.abs().amax((0, 2, 3)).min() > 0
+
+
 def test_document_of_padding_alone_changes_no_other():
     inputs, labels = HIGHLIGHT_TRANSFORMER.inputs(), HIGHLIGHT_TRANSFORMER.labels()
     inputs["attention_mask"][2] = 0

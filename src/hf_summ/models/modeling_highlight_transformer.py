@@ -161,7 +161,11 @@ class HighlightSelfAttention(SelfAttention):
         context = torch.cat(contexts, dim=2)
         if weights[0] is None:
             return context, None
-        return context, torch.cat(weights, dim=1)
+        weights = torch.cat(weights, dim=1)
+        if torch.is_grad_enabled():
+            # gradients reach the returned weights only if the context is computed from them
+            context = (weights @ values).transpose(1, 2)
+        return context, weights
 
     def _highlight(self, queries, keys, values, attention_mask, lit: LitRows | None, **kwargs):
         """As `attend`, for h heads that are all lit.
@@ -186,8 +190,8 @@ class HighlightSelfAttention(SelfAttention):
         else:
             scores = lit.bias.masked_fill(~lit.shares, torch.finfo(lit.bias.dtype).min)
             lit_weights = scores.softmax(-1)[:, None].expand_as(weight_index)
-            dropped = nn.functional.dropout(lit_weights, self.dropout, self.training)
-            lit_context = (dropped @ values).transpose(1, 2)
+            lit_weights = nn.functional.dropout(lit_weights, self.dropout, self.training)
+            lit_context = (lit_weights @ values).transpose(1, 2)
             # rows of tokens that are not lit keep their attention
             plain_context = context.gather(1, context_index)
             mixed_context = self._mixed(plain_context, lit_context)
