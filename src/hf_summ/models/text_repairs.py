@@ -3,7 +3,7 @@
 import re
 
 from .text_documents import readable
-from .text_sentences import SENTENCE_START
+from .text_sentences import PARAGRAPHS, SENTENCE_START
 
 # the largest number of characters that are read of a document, as no abstract is longer
 MAX_READ = 20_000
@@ -45,8 +45,8 @@ _MAX_HEADING = 20
 
 # a trace of quotation marks that were lost, as in "```````ADaptive"
 _BACKQUOTES = re.compile(r"`{3,}")
-# the first letter of a text, sentence or paragraph, with the end mark and the spaces before it
-_FIRST_LETTER = re.compile(r"(?:^|[.!?]\s+|\n\s*\n)\w")
+# the first letter of a paragraph or sentence, with the end mark and the spaces before it
+_FIRST_LETTER = re.compile(r"(?:^|[.!?]\s+)\w")
 
 
 def repaired_text(text: str) -> str:
@@ -59,7 +59,10 @@ def repaired_text(text: str) -> str:
     text = _with_heading_apart(_KEYWORDS.sub("", text))
     if text.isupper():
         # the words of the patterns are in lower case
-        text = _FIRST_LETTER.sub(lambda match: match.group().upper(), text.lower())
+        paragraphs = []
+        for paragraph in PARAGRAPHS.split(text.lower()):
+            paragraphs.append(_FIRST_LETTER.sub(lambda match: match.group().upper(), paragraph))
+        text = "\n\n".join(paragraphs)
     return _with_parts_joined(text)
 
 

@@ -21,7 +21,7 @@ _LABEL = re.compile(
     rf"^(?:{_LABELS}(?: (?:and|&) {_LABELS})?(?:\s*[:.—–]\s*|\s+-\s+)|\[{_LABELS}(?: and {_LABELS})?:?\]:?\s*)", re.I
 )
 
-_PARAGRAPHS = re.compile(r"\n\s*\n")
+PARAGRAPHS = re.compile(r"\n\s*\n")
 _WORD_CHARACTER = re.compile(r"\w")
 # how a sentence ends: with an end mark, perhaps in a quotation or in brackets
 _END_MARKS = tuple(
@@ -65,7 +65,7 @@ def sentences_of(text: str) -> list[str]:
     Checkpoints carry this code, so it does not use `hf_summ.data.split_sentences`, which needs sentencex.
     A paragraph that does not end with an end mark is taken for a heading and left out, unless it is the last paragraph.
     """
-    paragraphs = _PARAGRAPHS.split(text)
+    paragraphs = PARAGRAPHS.split(text)
     texts = [paragraph for paragraph in paragraphs[:-1] if paragraph.rstrip().endswith(_END_MARKS)]
     texts.append(paragraphs[-1])
     sentences = []
