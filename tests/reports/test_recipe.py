@@ -14,7 +14,6 @@ import torch
 import yaml
 from transformers import (
     AutoModelForSeq2SeqLM,
-    AutoProcessor,
     GenerationConfig,
     MBart50Tokenizer,
     MBartTokenizer,
@@ -33,14 +32,7 @@ from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import as_flag, parse_arguments
 from tests.conftest import save
 from tests.data.files import change_json, json_lines, read_rows, write
-from tests.models.architectures import (
-    COPY_TRANSFORMER_BERT,
-    DRGD,
-    GDLF,
-    POINTER_GENERATOR,
-    SAGCOPY,
-    build_with_processor,
-)
+from tests.models.architectures import COPY_TRANSFORMER_BERT, DRGD, GDLF, POINTER_GENERATOR, build_with_processor
 from tests.reports.tiny_models import foreign, nested
 from tests.training import tiny
 
@@ -426,21 +418,6 @@ def test_an_adapter_keeps_the_settings_of_its_training(recipe, corpus, tiny_toke
     with caplog.at_level(logging.WARNING):
         recipe(str(tmp_path / "adapter"), "again", do_train=False, do_eval=True)
     assert "which removes 'own: '" in caplog.text
-
-
-# markers that users add are usually special tokens, which were split into letters
-@pytest.mark.parametrize("architecture", [GDLF, DRGD, SAGCOPY], ids=["gdlf", "drgd", "sagcopy"])
-def test_markers_that_users_add_are_tokens(tiny_tokenizer, tmp_path, architecture):
-    _, processor = build_with_processor(architecture, tiny_tokenizer)
-    processor.save_pretrained(tmp_path)
-    processor = AutoProcessor.from_pretrained(tmp_path)
-    processor.tokenizer.add_special_tokens({"additional_special_tokens": ["<org>"]})
-    processor.save_pretrained(tmp_path / "added")
-    for reader in (processor, AutoProcessor.from_pretrained(tmp_path / "added")):
-        marker = reader.tokenizer.convert_tokens_to_ids("<org>")
-        encoded = reader(text=["<org> Ana sold it."], text_target=["<org> sold it."])
-        assert marker in encoded["input_ids"][0]
-        assert marker in encoded["labels"][0]
 
 
 def test_a_tokenizer_reads_as_before_after_a_processor_was_made_of_it(tiny_tokenizer):

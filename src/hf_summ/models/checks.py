@@ -144,6 +144,13 @@ def check_tokenizer(tokenizer: Any) -> None:
         raise ValueError("the tokenizer has only special tokens, as its files are missing: save it beside the model")
 
 
+def check_lengths(**lengths: int | None) -> None:
+    """Raise a TypeError unless each length is None or an integer, and a ValueError if one is below 2."""
+    for name, value in lengths.items():
+        if value is not None:
+            check_integer(name, value, 2, why=", for a subword and the end token")
+
+
 def check_padding(padding: bool | str, max_length: int | None, pad_to_multiple_of: int | None) -> None:
     """Raise a TypeError or a ValueError unless these are valid arguments of `TextProcessor.pad`."""
     if padding not in (True, False, "longest", "max_length", "do_not_pad"):

@@ -10,8 +10,8 @@ from typing import Any
 from transformers import BatchFeature, ProcessorMixin
 from transformers.utils import logging
 
-from .checks import IGNORED_LABEL, class_to_save, save_module, truncates
-from .text_processing_base import CASE_MODULE, LENGTHS, TextProcessor, check_lengths
+from .checks import IGNORED_LABEL, check_lengths, class_to_save, save_module, truncates
+from .text_processing_base import CASE_MODULE, LENGTHS, TextProcessor
 
 logger = logging.get_logger(__name__)
 
@@ -187,7 +187,7 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             features = {name: rows[0] for name, rows in features.items()}
             lengths = {name: rows[0] for name, rows in lengths.items()}
         batch = BatchFeature(features, tensor_type=return_tensors)
-        # numbers of tokens of each document stay lists, as examples have different numbers of documents
+        # these stay lists, as examples have different numbers of documents
         return BatchFeature({**batch, **lengths})
 
     def _labels(self, summaries: str | Sequence[str], length: int, cut: bool, fill: bool) -> list[list[int]]:

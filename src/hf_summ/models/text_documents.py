@@ -102,8 +102,8 @@ def tokenize(tokenizer, texts: Sequence[str], **settings: Any):
     Args:
         settings: arguments of the tokenizer's `__call__`.
     """
-    # A fast tokenizer keeps its truncation and padding as state, which another thread may change during this call. If a
-    # text was truncated or padded, the texts are therefore tokenized again.
+    # A fast tokenizer keeps its truncation and padding as state, which another thread may change during this call.
+    # Texts that were truncated or padded are tokenized again.
     while True:
         # `verbose=False` suppresses warnings of long texts, as the callers truncate rows themselves.
         encoded = tokenizer(texts, verbose=False, **settings)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from unicodedata import normalize
 from zlib import crc32
 
-from .checks import IGNORED_LABEL, PADDING_ROWS, check_integer, check_padding, check_texts, check_tokenizer, is_list
+from .checks import IGNORED_LABEL, PADDING_ROWS, check_lengths, check_padding, check_texts, check_tokenizer, is_list
 from .text_documents import (
     FIRST_POINTER,
     JoinedRow,
@@ -94,6 +94,7 @@ class TextProcessor:
         if document_separator is not None and not is_token:
             raise ValueError(f"`document_separator` is {document_separator!r:.80}, but must be a token")
         check_tokenizer(tokenizer)
+        self._keep_markers()
         # Positions count from the left, and `pad` pads on the right.
         tokenizer.padding_side = "right"
         self.max_source_length = max_source_length
@@ -217,9 +218,7 @@ class TextProcessor:
         for name, values in features.items():
             if name not in padding_values:
                 continue
-            rows = []
-            for row in values:
-                rows.append(row.tolist() if hasattr(row, "tolist") else list(row))
+            rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in values]
             if pads:
                 length = self._padded_length(name, rows, fixed_length, pad_to_multiple_of or 1)
                 rows = [row + [padding_values[name]] * (length - len(row)) for row in rows]
@@ -229,8 +228,8 @@ class TextProcessor:
     def _padded_length(self, name: str, rows: list[list], fixed_length: int | None, multiple: int) -> int:
         """The length to which the rows of the field `name` are padded: a multiple of `multiple`.
 
-        It is `fixed_length` or, for labels or if that is None, the length of the longest row. Unaligned fields get the
-        length of the longest row in any case. A ValueError is raised if a row is longer than `fixed_length`.
+        It is the length of the longest row for labels, for unaligned fields, and if `fixed_length` is None; otherwise
+        `fixed_length`. A ValueError is raised if a row is longer than that.
         """
         longest = max([len(row) for row in rows], default=0)
         if name in self.unaligned_fields:
@@ -302,9 +301,8 @@ class TextProcessor:
         Args:
             length: the number of ids to which the row of several documents was truncated; None for the whole row.
         """
-        # A pointer is a position in the row that the model read. Several documents share the maximum length, so their
-        # truncation moves the tokens of all but the first document. Truncation moves no token of a single document,
-        # which may have been read with any length.
+        # Several documents share the maximum length, so truncation moves the tokens of all but the first one. It moves
+        # no token of a single document, which may have been read with any length.
         if isinstance(document, str) or len(document) == 1:
             length = None
         (source,) = self.read_sources([document], length, with_offsets=True)
@@ -338,7 +336,7 @@ class TextProcessor:
         return texts
 
     def _examples(self, text: Documents) -> list[list[str]]:
-        """The list of the cleaned documents of each example; blank documents become empty texts.
+        """The cleaned documents of each example; blank documents become empty texts.
 
         Raises:
             TypeError: a value is not a text, or only some examples are lists.
@@ -355,7 +353,7 @@ class TextProcessor:
         return examples
 
     def _texts(self, text: str | Sequence, name: str, is_document: bool = False) -> list[str]:
-        """The list of the cleaned texts of a list, or of a single text; `name` is the argument's name in messages."""
+        """The cleaned texts of a list, or of a single text; `name` is the argument's name in messages."""
         texts = [text] if isinstance(text, str) else text
         check_texts(name, texts)
         if not len(texts):
@@ -376,14 +374,22 @@ class TextProcessor:
             texts,
             add_special_tokens=False,
             return_attention_mask=False,
-            # Users add special tokens to mark parts of texts, so these are not split.
-            split_special_tokens=splits and not self.tokenizer.extra_special_tokens,
+            split_special_tokens=splits and not self._keep_markers(),
             return_offsets_mapping=with_offsets or bool(self.unknown_ids),
         )
         if self.unknown_ids:
             for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
                 self._tell_unknown_apart(text, ids, offsets)
         return encoded
+
+    def _keep_markers(self) -> bool:
+        """Whether users added special tokens, which mark parts of texts. If so, no call of the tokenizer splits any."""
+        named = {getattr(self.tokenizer, f"{name}_token") for name in "pad unk bos eos sep cls mask".split()}
+        added = self.tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
+        has_markers = any(token.special and token.content not in named for token in added)
+        if has_markers:
+            self.tokenizer.split_special_tokens = False
+        return has_markers
 
     def _tell_unknown_apart(self, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> None:
         """Replace the id of each unknown word, in place, by an id after the vocabulary and a model's padding rows.
@@ -459,13 +465,6 @@ def texts_per_document(texts: Sequence[str], documents: Sequence) -> int:
     if not len(documents) or len(texts) % len(documents):
         raise ValueError(f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number")
     return len(texts) // len(documents)
-
-
-def check_lengths(**lengths: int | None) -> None:
-    """Raise a TypeError unless each length is None or an integer, and a ValueError if one is below 2."""
-    for name, value in lengths.items():
-        if value is not None:
-            check_integer(name, value, 2, why=", for a subword and the end token")
 
 
 class CopyTransformerTextProcessor(CopyingTextProcessor):
