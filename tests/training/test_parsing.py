@@ -15,7 +15,15 @@ from transformers import Seq2SeqTrainingArguments
 
 from hf_summ.training.arguments import FLAGS, GROUPS
 from hf_summ.training.checks import INHERITED, UNREAD
-from hf_summ.training.parsing import bundled_configs, merged, parse_arguments, read_settings, without_effect
+from hf_summ.training.parsing import (
+    as_flag,
+    bundled_configs,
+    merged,
+    parse_arguments,
+    parse_flags,
+    read_settings,
+    without_effect,
+)
 from hf_summ.training.run import run
 
 # what changes no weight, score or file of a short run on one CPU: where else its effect shows
@@ -119,6 +127,12 @@ def test_the_settings_of_a_short_run_describe_it(tmp_path):
     training = again.training
     assert (training.optimizer, training.optim, training.learning_rate) == (None, "adafactor", 3e-4)
     assert (training.max_steps, training.warmup_steps, training.logging_steps) == (300, 30, 15)
+
+
+def test_null_unsets_every_flag():
+    for name in FLAGS:
+        assert merged(parse_flags([f"--{name}=null"])) == {name: None}
+        assert merged(parse_flags(as_flag(name, None))) == {name: None}
 
 
 @pytest.mark.parametrize("name", bundled_configs())

@@ -400,25 +400,28 @@ class _Parser(HfArgumentParser):
             settings["const"] = True
         if settings.get("action") is MergeOverrides:
             del settings["type"]
-        elif settings.get("nargs") != "+" and "type" in settings:
-            settings["type"] = _with_null(settings["type"])
+        elif settings.get("nargs") == "+":
+            # `merged` and `parse_flags` read the `null` among items
+            settings["type"] = _with_null(settings["type"], NULL)
+        elif "type" in settings:
+            settings["type"] = _with_null(settings["type"], None)
             if "choices" in settings:
                 settings["choices"] = _ChoicesOrNull(settings["choices"])
         settings["default"] = argparse.SUPPRESS
         return super().add_argument(*names, **settings)
 
 
-def _with_null(convert: Callable[[str], object]) -> Callable[[str], object]:
-    """A converter of a flag's text that converts `null` to None, and other texts with `convert`."""
+def _with_null(convert: Callable[[str], object], null: str | None) -> Callable[[str], object]:
+    """A converter of a flag's text that converts the text `null` to the value `null`, and others with `convert`."""
 
     # the parser's messages contain the name of the converter, so it keeps the name of `convert`
     @functools.wraps(convert, updated=())
-    def convert_or_none(text: str) -> object:
+    def convert_unless_null(text: str) -> object:
         if text == NULL:
-            return None
+            return null
         return convert(text)
 
-    return convert_or_none
+    return convert_unless_null
 
 
 @functools.cache
