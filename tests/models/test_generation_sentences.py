@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+import torch
 from tokenizers.processors import TemplateProcessing
 from transformers import BartConfig, BartForConditionalGeneration, pipeline
 
@@ -14,6 +15,7 @@ from hf_summ.models.generation_sentences import Candidate, candidates_of, chosen
 from hf_summ.models.text_candidates import sentence_candidates
 from tests.conftest import SENTENCES, run_python, save
 from tests.models.architectures import ARCHITECTURES, DRGD, GDLF, POINTER_GENERATOR, build_with_processor
+from tests.reports.tiny_models import foreign
 
 
 def test_of_equally_likely_sentences_a_pair_is_chosen():
@@ -108,6 +110,21 @@ def test_models_of_transformers_choose_too(tiny_tokenizer):
     records = summarizer(texts, batch_size=2, max_new_tokens=60)
     for text, record in zip(texts, records, strict=True):
         assert record["summary_text"] in sentence_candidates(text)
+
+
+# T5Gemma, PLBART and mBART have no `decoder_start_token_id` by default
+def test_sentences_begin_with_the_token_with_which_transformers_begins(tiny_tokenizer):
+    torch.manual_seed(0)
+    model = foreign("bart", tiny_tokenizer, init_std=0.5, bos_token_id=tiny_tokenizer.bos_token_id)
+    texts = [" ".join(SENTENCES), " ".join(SENTENCES[3:])]
+    rows = {}
+    for start_id in (None, tiny_tokenizer.bos_token_id, tiny_tokenizer.unk_token_id):
+        model.generation_config.decoder_start_token_id = start_id
+        summarizer = pipeline("summarization", model=model, tokenizer=tiny_tokenizer, whole_sentences=True)
+        records = summarizer(texts, max_new_tokens=60, return_tensors=True, return_text=True)
+        rows[start_id] = [(record["summary_token_ids"].tolist(), record["summary_text"]) for record in records]
+    assert rows[None] == rows[tiny_tokenizer.bos_token_id]
+    assert rows[None] != rows[tiny_tokenizer.unk_token_id]
 
 
 # a pair of them would say of the network what is said of another one

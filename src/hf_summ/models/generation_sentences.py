@@ -207,6 +207,10 @@ def likeliest_sentences(
 
     from .layers_transformer import rows_of
 
+    start_id = config.decoder_start_token_id
+    if start_id is None:
+        # as in transformers
+        start_id = config.bos_token_id
     chosen = []
     for document, sentences in enumerate(candidates):
         # our models store a document once for all rows of the decoder; others need a copy for each row
@@ -214,11 +218,11 @@ def likeliest_sentences(
         document_inputs = rows_of(inputs, torch.full((number,), document, device=model.device))
         array = pad_rows([sentence.ids for sentence in sentences], config.pad_token_id)
         ids = torch.tensor(array, device=model.device)
-        start = ids.new_full((len(ids), 1), config.decoder_start_token_id)
+        start = ids.new_full((len(ids), 1), start_id)
         decoder_input_ids = torch.cat((start, ids[:, :-1]), dim=1)
         outputs = model(**document_inputs, decoder_input_ids=decoder_input_ids, use_cache=False, return_dict=True)
         log_probs = outputs.logits.float().log_softmax(-1)
         token_log_probs = log_probs.gather(-1, ids[..., None])[..., 0]
         best = likeliest(sentences, token_log_probs.numpy(force=True))
-        chosen.append([config.decoder_start_token_id, *best.ids])
+        chosen.append([start_id, *best.ids])
     return torch.tensor(pad_rows(chosen, config.pad_token_id), device=model.device)
