@@ -161,6 +161,21 @@ def test_pipeline_and_command_line_take_the_folder_or_the_checkpoint(checkpoint,
         assert capsys.readouterr().out.strip() == expected[0]["summary_text"]
 
 
+# newer configurations have no `decoder_start_token_id`
+@pytest.mark.parametrize("family", ["plbart", "mbart"])
+def test_graphs_begin_with_the_token_with_which_transformers_begins(family, tiny_tokenizer, tmp_path):
+    torch.manual_seed(0)
+    model = build(family, tiny_tokenizer)
+    del model.config.decoder_start_token_id
+    model.generation_config.decoder_start_token_id = None
+    save(tmp_path, model, tiny_tokenizer)
+    assert main(["export", str(tmp_path), "--to", "onnx", "--output", str(tmp_path / "onnx")]) == 0
+    for settings in ({"num_beams": 2, "max_new_tokens": 5}, {"whole_sentences": True, "max_new_tokens": 60}):
+        expected = pipeline("summarization", model=str(tmp_path))(DOCUMENTS, **settings)
+        for summarizer in (pipeline("summarization", model=str(tmp_path), runtime="onnx"), OnnxSummarizer(tmp_path)):
+            assert summarizer(DOCUMENTS, **settings) == expected
+
+
 def test_a_tokenizer_without_tokenizer_json_is_read_by_transformers(tmp_path, capsys):
     words = ["__null__", "__start__", "__end__", "__unk__", *" ".join(SENTENCES).lower().split()]
     vocabulary = {word: index for index, word in enumerate(dict.fromkeys(words))}

@@ -407,7 +407,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             # a config made afresh lacks the tokens: summaries would begin unlike those of training, and never end
             for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id"):
                 if getattr(model_config, name) is None:
-                    model_config.update(**{name: getattr(self.config, name)})
+                    model_config.update(**{name: getattr(self.config, name, None)})
         check_supported(kwargs, self)
         given = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
