@@ -267,6 +267,22 @@ def test_weights_alone_have_the_processor_of_their_tokenizer(tiny_tokenizer, tmp
     assert "has its default settings" in caplog.text
 
 
+# a trainer's model, which was made in memory, and its tokenizer
+@pytest.mark.parametrize("architecture", [GDLF, POINTER_GENERATOR], ids=architecture_name)
+def test_a_model_in_memory_has_the_processor_of_its_architecture(tiny_tokenizer, tmp_path, monkeypatch, architecture):
+    # the current folder has another processor, which does not matter
+    monkeypatch.chdir(save(tmp_path, *build_with_processor(architecture, tiny_tokenizer, max_source_length=12)))
+    model, processor = build_with_processor(architecture, copy.deepcopy(tiny_tokenizer))
+    pipe = summarizer(model, processor.tokenizer)
+    assert type(pipe.processor) is type(processor)
+    for name in ("max_source_length", "unknown_ids", "tags"):
+        assert getattr(pipe.processor, name, None) == getattr(processor, name, None)
+    expected = pipeline("summarization", model=model, processor=processor, num_beams=1, max_new_tokens=3)
+    assert pipe(SENTENCES) == expected(SENTENCES)
+    with pytest.raises(ValueError, match="give the model's own as `processor` or `tokenizer`"):
+        pipeline("summarization", model=model)
+
+
 # lines of a PDF are wrapped, which is no part of what it says
 @pytest.mark.parametrize("architecture", [*FIVE, POINTER_GENERATOR], ids=architecture_name)
 def test_white_space_of_a_document_is_one_space(tiny_tokenizer, architecture):

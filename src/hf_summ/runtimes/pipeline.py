@@ -98,8 +98,8 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
             # it is a tokenizer
             processor, tokenizer = None, tokenizer or processor
         is_ours = hasattr(model, "hub_settings")
-        if processor is None and model.name_or_path and is_ours:
-            # `pipeline` loads no processor for a model that is loaded already
+        if processor is None and is_ours and (model.name_or_path or tokenizer is not None):
+            # `pipeline` loads no processor for a model that is loaded or made already
             processor = load_processor(model, tokenizer)
         if tokenizer is None and processor is not None:
             tokenizer = processor.tokenizer
