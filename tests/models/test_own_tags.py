@@ -68,6 +68,18 @@ def test_pairs_are_found_in_the_text():
     assert align_tags(" ", []) == []
 
 
+# pairs for a document with "sum-" at the end of a line and "mary" on the next one, which is read as "summary"
+@pytest.mark.parametrize(
+    ("parts", "spans"), [(["sum-", "mary"], [(0, 3), (3, 7)]), (["sum", "-", "mary"], [(0, 3), (3, 3), (3, 7)])]
+)
+def test_pairs_of_the_parts_of_a_split_word_are_found(parts, spans):
+    pairs = [(part, "NN") for part in parts]
+    assert align_tags("summary", pairs) == [(start, end, "NN") for start, end in spans]
+    for text in ("sum mary", "sum", "sam"):
+        with pytest.raises(ValueError, match="where the document has"):
+            align_tags(text, pairs)
+
+
 CASES_OF_WRONG_PAIRS = [
     (PAIRS[:-1], r"has '' where the document has '\.': give a pair for each word"),
     ([*PAIRS, (".", ".")], r"has '\.' where the document has '': give a pair"),

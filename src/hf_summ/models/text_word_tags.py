@@ -46,8 +46,11 @@ def align_tags(text: str, pairs: Sequence[Sequence[str]], prefix_length: int = 0
     for word, tag in pairs:
         start = _skip_space(text, end)
         spelling = _spelling_at(text, start, word)
-        if not spelling and (word or start < len(text)):
-            raise ValueError(_misaligned(text, start, word))
+        if not spelling:
+            part = _part_at(text, start, word)
+            if part is None and (word or start < len(text)):
+                raise ValueError(_misaligned(text, start, word))
+            spelling = part or ""
         end = start + len(spelling)
         words.append(TaggedWord(start, end, tag))
     start = _skip_space(text, end)
@@ -78,6 +81,19 @@ def _spelling_at(text: str, start: int, word: str) -> str:
         if text[start : start + len(spelling)].lower() == spelling.lower():
             return spelling
     return ""
+
+
+def _part_at(text: str, start: int, word: str) -> str | None:
+    """The part of a word that the text has at `start` without its hyphen, which split the word at the end of a line.
+
+    A hyphen alone leaves an empty part. The result is None if the text has another word there.
+    """
+    if not word.endswith("-"):
+        return None
+    part = _spelling_at(text, start, word[:-1])
+    end = start + len(part)
+    is_within_word = end < len(text) and text[end - 1 : end + 1].isalnum()
+    return part if is_within_word and (part or word == "-") else None
 
 
 def _is_pair(value: Any) -> bool:
