@@ -6,7 +6,7 @@ import pytest
 from transformers import AddedToken, AutoProcessor
 
 from hf_summ.models.generation_sentences import candidates_of
-from hf_summ.models.text_processing_base import SagCopyTextProcessor
+from hf_summ.models.text_processing_sagcopy import SagCopyTextProcessor
 from hf_summ.runtimes.folder_tokenizer import FolderTokenizer
 from tests.models.architectures import DRGD, GDLF, SAGCOPY, build_with_processor
 
@@ -31,20 +31,16 @@ def test_markers_that_users_add_are_tokens(tiny_tokenizer, tmp_path, architectur
 
 
 # a service and a trainer may tokenize in several threads, which share the state of a fast tokenizer
-@pytest.mark.parametrize("is_reloaded", [False, True])
-def test_every_call_of_a_tokenizer_keeps_markers(tiny_tokenizer, tmp_path, is_reloaded):
+def test_every_call_of_a_tokenizer_keeps_markers(tiny_tokenizer, tmp_path):
     _, processor = build_with_processor(SAGCOPY, copy.deepcopy(tiny_tokenizer))
+    processor.tokenizer.add_tokens(["<org>"], special_tokens=True)
+    processor.save_pretrained(tmp_path)
+    processor = AutoProcessor.from_pretrained(tmp_path)
     tokenizer = processor.tokenizer
-    tokenizer.add_tokens(["<org>"], special_tokens=True)
-    if is_reloaded:
-        processor.save_pretrained(tmp_path)
-        tokenizer = AutoProcessor.from_pretrained(tmp_path).tokenizer
-        folder_tokenizer = FolderTokenizer(tmp_path)
-        reader = SagCopyTextProcessor(folder_tokenizer)
-        (source,) = reader.read_sources("The <org> museum was sold to the town.", None)
-        assert folder_tokenizer.convert_tokens_to_ids("<org>") in source.row.input_ids
-    else:
-        processor(text=["Ana sold it."])
+    folder_tokenizer = FolderTokenizer(tmp_path)
+    reader = SagCopyTextProcessor(folder_tokenizer)
+    (source,) = reader.read_sources("The <org> museum was sold to the town.", None)
+    assert folder_tokenizer.convert_tokens_to_ids("<org>") in source.row.input_ids
     (candidate,) = candidates_of("The <org> museum was sold to the town.", tokenizer, 99, special_tokens=False)
     assert tokenizer.convert_tokens_to_ids("<org>") in candidate.ids
     labels = processor(text_target=[candidate.text])["labels"][0]

@@ -16,14 +16,14 @@ from weakref import WeakKeyDictionary
 
 from .checks import PADDING_ROWS
 
-# Japanese and Chinese characters, as ranges for a character class of a regular expression
+# Japanese and Chinese characters, as ranges for a character class
 IDEOGRAPHS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 # Characters of Thai, Lao, Burmese, Khmer and Tai scripts, whose words only a dictionary can separate
 RUNNING = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
 # The first pointer. A model that copies may write `FIRST_POINTER` + p for the word at position p of the source, if the
 # vocabulary lacks the word. The number is above any vocabulary, and small enough for 32 bits.
 FIRST_POINTER = 2**30
-# What separates an example's documents where a model reads a single text; to tokenizers it is like any other line end.
+# What separates an example's documents where a model reads a single text.
 DOCUMENT_SEPARATOR = "\n\n"
 # Two parts of a word, with a line end between them, and the hyphens around them. "Pre- and post-war" has no such parts.
 _SPLIT_WORD = re.compile(
@@ -39,9 +39,9 @@ _JOINERS = ("\u200c", "\u200d")
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
 # What precedes a word in a document: white space, or an ideograph before a letter, as ideographs are separate words.
 _BEFORE_WORD = re.compile(rf"\s|[{IDEOGRAPHS}](?=\w)")
-# The number of pointers of a word table is a multiple of this number, so that sources of similar lengths share a table.
+# The number of pointers of a word table is a multiple of this number, so that similar sources share a table.
 _POINTERS_AT_ONCE = 512
-# In UTF-8, the first byte of an ideograph, and the later bytes of any character. A token may be one of these bytes.
+# In UTF-8, the first byte of an ideograph, and the later bytes of any character.
 _UNSPACED_BYTES = range(0xE3, 0xEA)
 _CONTINUATION_BYTES = range(0x80, 0xC0)
 
@@ -102,10 +102,10 @@ def tokenize(tokenizer, texts: Sequence[str], **settings: Any):
     Args:
         settings: arguments of the tokenizer's `__call__`.
     """
-    # A fast tokenizer keeps its truncation and padding as state, which another thread may change during this call.
+    # Another thread may change the tokenizer's truncation and padding during this call.
     # Texts that were truncated or padded are tokenized again.
     while True:
-        # `verbose=False` suppresses warnings of long texts, as the callers truncate rows themselves.
+        # Long texts give no warnings, as the callers truncate rows themselves.
         encoded = tokenizer(texts, verbose=False, **settings)
         rows = getattr(encoded, "encodings", None) or ()
         changed = [row for row in rows if row.overflowing or 0 in row.attention_mask]

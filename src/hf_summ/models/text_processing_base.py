@@ -94,7 +94,9 @@ class TextProcessor:
         if document_separator is not None and not is_token:
             raise ValueError(f"`document_separator` is {document_separator!r:.80}, but must be a token")
         check_tokenizer(tokenizer)
-        self._keep_markers()
+        if self._has_markers():
+            # In a call, this would change the state of the tokenizer, which threads share.
+            tokenizer.split_special_tokens = False
         # Positions count from the left, and `pad` pads on the right.
         tokenizer.padding_side = "right"
         self.max_source_length = max_source_length
@@ -374,7 +376,7 @@ class TextProcessor:
             texts,
             add_special_tokens=False,
             return_attention_mask=False,
-            split_special_tokens=splits and not self._keep_markers(),
+            split_special_tokens=splits and not self._has_markers(),
             return_offsets_mapping=with_offsets or bool(self.unknown_ids),
         )
         if self.unknown_ids:
@@ -382,14 +384,11 @@ class TextProcessor:
                 self._tell_unknown_apart(text, ids, offsets)
         return encoded
 
-    def _keep_markers(self) -> bool:
-        """Whether users added special tokens, which mark parts of texts. If so, no call of the tokenizer splits any."""
+    def _has_markers(self) -> bool:
+        """Whether users added special tokens, which mark parts of texts and are not split."""
         named = {getattr(self.tokenizer, f"{name}_token") for name in "pad unk bos eos sep cls mask".split()}
         added = self.tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
-        has_markers = any(token.special and token.content not in named for token in added)
-        if has_markers:
-            self.tokenizer.split_special_tokens = False
-        return has_markers
+        return any(token.special and token.content not in named for token in added)
 
     def _tell_unknown_apart(self, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> None:
         """Replace the id of each unknown word, in place, by an id after the vocabulary and a model's padding rows.
