@@ -28,6 +28,9 @@ def test_hashes_of_files_do_not_depend_on_their_order(tmp_path):
     second.write_bytes(b"y")
     assert hash_of_code([str(second), str(first)]) == hash_of_bytes([b"xy"])
     assert content_hash(first) == hash_of_bytes([b"x"])[:16]
+    # what `datasets` computes from saved rows, finished and being written
+    (tmp_path / "cache-0123abcd.arrow").write_bytes(b"z")
+    (tmp_path / "tmpa_b0c1d2").write_bytes(b"z")
     lines = f"a.py {content_hash(first)}\nb.py {content_hash(second)}"
     assert content_hash(tmp_path) == hash_of_bytes([lines.encode()])[:16]
 

@@ -3,9 +3,13 @@
 import functools
 import json
 import os
+import re
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+# a file in which `datasets` keeps what it computes from saved rows, under its name or, while it is written, another
+_CACHE_FILE = re.compile(r"cache-.*\.arrow|tmp\w{8}")
 
 
 def hash_of_bytes(parts: Iterable[bytes]) -> str:
@@ -43,8 +47,7 @@ def content_hash(path: str | os.PathLike) -> str:
     if os.path.isdir(path):
         lines = []
         for file in sorted(Path(path).iterdir()):
-            is_cache = file.name.startswith("cache-") and file.suffix == ".arrow"
-            if not is_cache and not file.name.startswith("."):
+            if _CACHE_FILE.fullmatch(file.name) is None and not file.name.startswith("."):
                 lines.append(f"{file.name} {content_hash(file)}")
         return hash_of_bytes(["\n".join(lines).encode()])[:16]
     state = os.stat(path)
