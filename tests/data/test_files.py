@@ -149,6 +149,8 @@ def test_a_blank_line_is_a_row_of_a_csv_file_with_one_column(read, tmp_path, lin
     # Each row of two columns has a separator.
     pairs = write(tmp_path / "c.csv", line_end.join(["document,summary", "a,b", "", "c,d", ",", ""]))
     assert read(pairs)["document"] == ["a", "c", ""]
+    # A blank line before the header is no row.
+    assert read(write(tmp_path / "d.csv", line_end.join(["", "document", "a", "b"])))["document"] == ["a", "b"]
 
 
 def test_a_saved_split_is_read(read, tmp_path):

@@ -424,13 +424,16 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
     encoding = encoding or "utf-8-sig"
     # File -> the names of its columns.
     headers: dict[str, list[str]] = {}
+    begins_blank = False
     for file in files:
         with warnings.catch_warnings():
             # If the first row has more fields than the header, pandas would drop fields, or shift them by a column, and
             # only warn. The warning becomes an error here.
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             rows = pandas.read_csv(file, nrows=1, sep=separator, encoding=encoding, index_col=False)
+            first_line = pandas.read_csv(file, nrows=0, sep=separator, encoding=encoding, skip_blank_lines=False)
         headers[file] = list(rows.columns)
+        begins_blank = begins_blank or first_line.columns.empty
     # The columns of all files, each once.
     columns = list(dict.fromkeys(itertools.chain.from_iterable(headers.values())))
     for file, header in headers.items():
@@ -440,8 +443,9 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
     # Without these arguments, pandas would change fields that look like numbers or like missing values, such as NA.
     texts = datasets.Features({column: datasets.Value("string") for column in columns})
     options = {"sep": separator, "encoding": encoding, "index_col": False, "keep_default_na": False, "features": texts}
-    # In files of a single column, a blank line is a row with a blank text. Other rows have separators.
-    options["skip_blank_lines"] = len(columns) > 1
+    # In files of a single column, a blank line is a row with a blank text. Other rows have separators. A blank first
+    # line would be taken for the header.
+    options["skip_blank_lines"] = len(columns) > 1 or begins_blank
     return options
 
 

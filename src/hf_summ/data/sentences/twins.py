@@ -85,7 +85,7 @@ _MARKS = re.compile(rf"[{re.escape(''.join({*_CLOSING, *_CLOSING.values()}))}]")
 _MOST_INNER = 2
 # The end of a sentence within a line: a stop of ASCII before a space, or a stop outside ASCII, which needs no space. A
 # closing mark after such a stop ends the quotation, so no sentence ends within the quotation there.
-_INNER_END = re.compile(rf"{INNER_STOP.pattern}|[{OTHER_STOPS}](?![{OTHER_STOPS}”\"’')\]」』）》»])")
+_INNER_END = re.compile(rf"{INNER_STOP.pattern}|[{OTHER_STOPS}](?![{OTHER_STOPS}”“\"’')\]}}」』）》»«›])")
 # What follows a word that sentencex wrongly takes for an abbreviation: a full stop, a space, and a number or a capital
 # that is not a Roman numeral.
 _WORD_END = r"""(?=\.["”“»)]*\s+["”“„«(¿¡]*(?![IVXLC]{2,}\b|[VX]\b)[A-ZÀ-ÞЀ-Я\d])"""
@@ -119,8 +119,9 @@ def twin_and_starts(line: str, code: str = "") -> tuple[str, set[int]]:
     for start, end in markers + items:
         replacements.update(dict.fromkeys(range(start, end), "X"))
     twin = _replaced(line, replacements)
-    twin = twin.translate(_COMPARISONS)
+    # first, as the translation would make an emoticon of the end of "(see <http://a.com/>)"
     twin = _EMOTICON.sub(lambda match: "x" * len(match[0]), twin)
+    twin = twin.translate(_COMPARISONS)
     # A comma ends no sentence.
     twin = _CITED.sub(",", twin)
     # After these stops, sentencex ends a sentence before a capital, but not before a digit or a small letter.
