@@ -247,6 +247,8 @@ def test_stop_sequences_are_read_without_the_word_that_transformers_probes(units
     for stops in (stop_sequence, ["never", stop_sequence]):
         stopped = summarizer(document, **settings, stop_sequence=stops)[0]["summary_token_ids"].tolist()
         assert stopped == whole[:4]
+    with pytest.raises(ValueError, match=r"^`stop_sequence` is .*never.*, which the vocabulary lacks$"):
+        summarizer(document, **settings, stop_sequence="never")
 
 
 def test_a_model_that_does_not_copy_reads_them_as_unknown():

@@ -411,6 +411,15 @@ def test_limits_that_are_none_are_unset(make, tmp_path):
     assert number_of_tokens(limited, max_length=None, max_new_tokens=6) == 6
 
 
+def test_the_limit_of_a_given_configuration_holds():
+    summarizer = pipeline("summarization", model=hf_summ.bundled_model("arxiv-title"))
+    config = copy.deepcopy(summarizer.model.generation_config)
+    config.update(max_new_tokens=None, max_length=5)
+    for unset in ({}, {"max_new_tokens": None}, {"max_length": None}):
+        (record,) = summarizer(SENTENCES[0], generation_config=config, return_tensors=True, **unset)
+        assert len(record["summary_token_ids"]) == 5
+
+
 # sessions of ONNX Runtime cannot be pickled
 @pytest.mark.thorough
 def test_a_pipeline_on_graphs_can_be_copied(tiny_tokenizer, tmp_path):

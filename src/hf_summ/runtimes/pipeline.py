@@ -194,7 +194,10 @@ class SummarizationPipeline(DocumentSummarizer, pipeline_summarization.Summariza
         stop_strings = settings.get("stop_strings")
         if stop_strings is not None and self.tokenizer.unk_token in self.tokenizer.tokenize(_PREFIX):
             del settings["stop_strings"]
-            criterion = _StopStrings(self.tokenizer, stop_strings)
+            try:
+                criterion = _StopStrings(self.tokenizer, stop_strings)
+            except ValueError as error:
+                raise ValueError(f"`stop_sequence` is {stop_strings!r:.80}, which the vocabulary lacks") from error
             settings["stopping_criteria"] = [*(settings.get("stopping_criteria") or []), criterion]
         nan_processor = _NanProcessor()
         # our models warn of NaN themselves, others by this processor

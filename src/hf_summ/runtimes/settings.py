@@ -238,11 +238,14 @@ def overriding_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a call or a constructor, in the form in which they replace those of the checkpoint.
 
     Settings that a search cannot do without are left out if they are None, so that the checkpoint's values hold. For
-    each limit that is set under one name, its other name is None, so that the checkpoint's value does not win.
+    each limit that is set under one name, its other name is None, so that the checkpoint's value does not win. A limit
+    may also be set in a `generation_config`.
     """
     result = {}
+    config = settings.get("generation_config")
     for name, other_name in _OTHER_NAMES.items():
-        if settings.get(other_name) is not None:
+        is_in_config = getattr(config, other_name, None) is not None and getattr(config, name, None) is None
+        if settings.get(other_name) is not None or is_in_config:
             result[name] = None
     for name, value in settings.items():
         if value is not None or name not in _NEEDED:
