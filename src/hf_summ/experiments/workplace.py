@@ -58,7 +58,8 @@ class Workplace:
         The seed is not one of them, as other seeds repeat the same experiment.
         """
         harmless = flags_of("reporting") | {"seed", "trust_remote_code"}
-        changing = flags_of("data", "model", "updates", "decoding") - harmless
+        # `quick` stands for flags of these kinds
+        changing = flags_of("data", "model", "updates", "decoding") - harmless | {"quick"}
         return sorted(changing.intersection(self.extra))
 
     def given_folder(self, dataset: str) -> str | None:
