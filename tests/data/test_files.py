@@ -149,8 +149,13 @@ def test_a_blank_line_is_a_row_of_a_csv_file_with_one_column(read, tmp_path, lin
     # Each row of two columns has a separator.
     pairs = write(tmp_path / "c.csv", line_end.join(["document,summary", "a,b", "", "c,d", ",", ""]))
     assert read(pairs)["document"] == ["a", "c", ""]
-    # A blank line before the header is no row.
-    assert read(write(tmp_path / "d.csv", line_end.join(["", "document", "a", "b"])))["document"] == ["a", "b"]
+    # A blank line before the header is no row, but the only column would have no name.
+    pairs = write(tmp_path / "d.csv", line_end.join(["", "", "document,summary", "a,b", "", "c,d"]))
+    assert read(pairs)["document"] == ["a", "c"]
+    for number in (1, 2):
+        texts = write(tmp_path / f"e{number}.csv", line_end.join([""] * number + ["document", "a"]))
+        with pytest.raises(ValueError, match=rf"e{number}\.csv begins with a blank line in place of the column's name"):
+            read(texts)
 
 
 def test_a_saved_split_is_read(read, tmp_path):

@@ -143,6 +143,7 @@ CASES_OF_SENTENCES = [
     ("en", "<b>He left.|She</b> came.|Write to <a@b.org> or see <http://a.b/c>.|It works (so far)."),
     ("en", "(He left. See <http://a.com/>) She came.|We left."),
     ("zh", "‹我来。你走。他留。›|她说。|天晴。"),
+    ("zh", "「昨天下雨。|“我来。”他说。|“你呢？”|她走了。|他留下。」|天晴了。"),
     ("fr", "‹ Je viens.|Il part.|Il pleut.|Elle reste.|‹ Non › dit-elle.|Fin."),
     ("zh", "《他来了。|下雨了。|他走了。|她留下。|这是《书》。|完了。"),
     ("ja", "鍵をなくした（笑。|探した。|だめだった。|彼は去った。|一つある）よし。|終わり。"),

@@ -412,7 +412,7 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
 
     Raises:
         ParserWarning of pandas: the first row of a file has more fields than the header.
-        ValueError: a file lacks a column of another file.
+        ValueError: a file lacks a column of another file, or begins with a blank line in place of its only column.
     """
     # The libraries are imported here, as their import is slow.
     import datasets
@@ -424,16 +424,13 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
     encoding = encoding or "utf-8-sig"
     # File -> the names of its columns.
     headers: dict[str, list[str]] = {}
-    begins_blank = False
     for file in files:
         with warnings.catch_warnings():
             # If the first row has more fields than the header, pandas would drop fields, or shift them by a column, and
             # only warn. The warning becomes an error here.
             warnings.simplefilter("error", pandas.errors.ParserWarning)
             rows = pandas.read_csv(file, nrows=1, sep=separator, encoding=encoding, index_col=False)
-            first_line = pandas.read_csv(file, nrows=0, sep=separator, encoding=encoding, skip_blank_lines=False)
         headers[file] = list(rows.columns)
-        begins_blank = begins_blank or first_line.columns.empty
     # The columns of all files, each once.
     columns = list(dict.fromkeys(itertools.chain.from_iterable(headers.values())))
     for file, header in headers.items():
@@ -443,10 +440,25 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
     # Without these arguments, pandas would change fields that look like numbers or like missing values, such as NA.
     texts = datasets.Features({column: datasets.Value("string") for column in columns})
     options = {"sep": separator, "encoding": encoding, "index_col": False, "keep_default_na": False, "features": texts}
-    # In files of a single column, a blank line is a row with a blank text. Other rows have separators. A blank first
-    # line would be taken for the header.
-    options["skip_blank_lines"] = len(columns) > 1 or begins_blank
+    # In files of a single column, a blank line is a row with a blank text. Other rows have separators.
+    options["skip_blank_lines"] = len(columns) > 1
+    if len(columns) == 1:
+        for file in files:
+            if _begins_with_blank_line(file, separator, encoding):
+                raise ValueError(f"{file} begins with a blank line in place of the column's name: remove the line")
     return options
+
+
+def _begins_with_blank_line(file: str, separator: str, encoding: str) -> bool:
+    """Whether the first line of a CSV file is blank."""
+    import pandas
+
+    try:
+        header = pandas.read_csv(file, nrows=0, sep=separator, encoding=encoding, skip_blank_lines=False)
+    except pandas.errors.EmptyDataError:
+        # the file begins with several blank lines
+        return True
+    return header.columns.empty
 
 
 def _saved_split(folder: str) -> "datasets.Dataset":

@@ -386,9 +386,13 @@ class TextProcessor:
 
     def _has_markers(self) -> bool:
         """Whether users added special tokens, which mark parts of texts and are not split."""
+        if self.tokenizer.extra_special_tokens:
+            return True
         named = {getattr(self.tokenizer, f"{name}_token") for name in "pad unk bos eos sep cls mask".split()}
-        added = self.tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
-        return any(token.special and token.content not in named for token in added)
+        added = self.tokenizer.backend_tokenizer.get_added_tokens_decoder()
+        # Tokens that users add have the last ids.
+        last_named = max([index for index, token in added.items() if token.content in named], default=-1)
+        return any(token.special and index > last_named for index, token in added.items())
 
     def _tell_unknown_apart(self, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> None:
         """Replace the id of each unknown word, in place, by an id after the vocabulary and a model's padding rows.

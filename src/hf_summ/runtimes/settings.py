@@ -238,16 +238,15 @@ def overriding_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a call or a constructor, in the form in which they replace those of the checkpoint.
 
     Settings that a search cannot do without are left out if they are None, so that the checkpoint's values hold. For
-    each limit that is set under one name, its other name is None, so that the checkpoint's value does not win. A limit
-    may also be set in a `generation_config`.
+    each limit that is set under one name, its other name is None, so that the checkpoint's value does not win. Beside a
+    `generation_config`, None means what it means to `generate()`: it hides the checkpoint's value.
     """
     result = {}
-    config = settings.get("generation_config")
     for name, other_name in _OTHER_NAMES.items():
-        is_in_config = getattr(config, other_name, None) is not None and getattr(config, name, None) is None
-        if settings.get(other_name) is not None or is_in_config:
+        if settings.get(other_name) is not None:
             result[name] = None
+    has_config = settings.get("generation_config") is not None
     for name, value in settings.items():
-        if value is not None or name not in _NEEDED:
+        if value is not None or has_config or name not in _NEEDED:
             result[name] = value
     return result

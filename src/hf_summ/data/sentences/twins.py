@@ -85,7 +85,7 @@ _MARKS = re.compile(rf"[{re.escape(''.join({*_CLOSING, *_CLOSING.values()}))}]")
 _MOST_INNER = 2
 # The end of a sentence within a line: a stop of ASCII before a space, or a stop outside ASCII, which needs no space. A
 # closing mark after such a stop ends the quotation, so no sentence ends within the quotation there.
-_INNER_END = re.compile(rf"{INNER_STOP.pattern}|[{OTHER_STOPS}](?![{OTHER_STOPS}”“\"’')\]}}」』）》»«›])")
+_INNER_END = re.compile(rf"{INNER_STOP.pattern}|[{OTHER_STOPS}](?![{OTHER_STOPS}”\"’')\]}}」』）》»›])")
 # What follows a word that sentencex wrongly takes for an abbreviation: a full stop, a space, and a number or a capital
 # that is not a Roman numeral.
 _WORD_END = r"""(?=\.["”“»)]*\s+["”“„«(¿¡]*(?![IVXLC]{2,}\b|[VX]\b)[A-ZÀ-ÞЀ-Я\d])"""
