@@ -24,7 +24,7 @@ from hf_summ import SummarizationCollator
 from hf_summ.models.checks import ADDED_SETTINGS
 from hf_summ.models.configuration_base import SummarizationConfig
 from hf_summ.models.layers_copying import project_to_words
-from hf_summ.models.layers_transformer import CACHE, source_padding_mask
+from hf_summ.models.layers_transformer import source_padding_mask
 from tests.conftest import SENTENCES, first, save
 from tests.models.architectures import EACH_BY_ONE, VOCAB_SIZE, build_with_processor, generate
 
@@ -222,7 +222,7 @@ def test_few_rows_are_scored_like_many(architecture):
 def test_source_is_kept_once_a_document(architecture):
     model, inputs = architecture.model(), architecture.inputs()
     outputs = generate(model, inputs, num_beams=4, return_dict_in_generate=True)
-    keys = outputs[CACHE].cross_attention_cache.layers[0].keys
+    keys = outputs["cache"].cross_attention_cache.layers[0].keys
     assert keys.shape[0] == inputs["input_ids"].shape[0]
 
 

@@ -11,7 +11,7 @@ from transformers.generation import BaseStreamer, GenerationMixin
 
 from hf_summ.data import fit_vocabulary
 from hf_summ.models.generation_mixin import SummarizationGenerationMixin, unsupported_setting
-from hf_summ.models.layers_transformer import CACHE, top_scores
+from hf_summ.models.layers_transformer import top_scores
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     ARCHITECTURES,
@@ -237,8 +237,8 @@ def test_processes_that_wait_for_each_other_are_searched_by_transformers():
     model_kwargs = {"use_cache": True}
     assert unsupported_setting(config, [], model_kwargs, synced_gpus=False) is None
     assert unsupported_setting(config, [], model_kwargs, synced_gpus=True) == "synced_gpus"
-    model_kwargs[CACHE] = ()
-    assert unsupported_setting(config, [], model_kwargs, synced_gpus=False) == CACHE
+    model_kwargs["cache"] = ()
+    assert unsupported_setting(config, [], model_kwargs, synced_gpus=False) == "cache"
 
 
 @pytest.mark.parametrize("size", [5, 130, 1280, 1300, 5000])

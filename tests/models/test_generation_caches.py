@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 
-from hf_summ.models.layers_transformer import CACHE
 from tests.models.architectures import generate
 
 
@@ -26,7 +25,6 @@ def test_other_kinds_of_cache_have_no_effect(architecture, kind):
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(CACHE != "cache", reason="before 5.24, generate() of transformers takes no cache for our models")
 @pytest.mark.parametrize("settings", [{}, {"do_sample": True, "top_k": 1}], ids=["greedy", "sampling"])
 def test_summaries_are_continued_from_a_cache(architecture, settings):
     model, inputs = architecture.model(), architecture.inputs()
@@ -35,6 +33,6 @@ def test_summaries_are_continued_from_a_cache(architecture, settings):
     begun = generate(model, inputs, return_dict_in_generate=True, **{**settings, **lengths})
     # with its mask, transformers leaves out what the cache holds
     mask = torch.ones_like(begun.sequences)
-    further = {"decoder_input_ids": begun.sequences, "decoder_attention_mask": mask, CACHE: begun[CACHE]}
+    further = {"decoder_input_ids": begun.sequences, "decoder_attention_mask": mask, "cache": begun["cache"]}
     lengths = {"max_new_tokens": 5, "min_new_tokens": 5}
     assert torch.equal(generate(model, {**inputs, **further}, **{**settings, **lengths}), whole)

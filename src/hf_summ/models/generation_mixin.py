@@ -40,7 +40,7 @@ from .generation_rules import (
     word_rules,
 )
 from .layers_copying import CoveragePenaltyLogitsProcessor, hooked_arguments
-from .layers_transformer import CACHE, cache_argument, rows_of, top_scores
+from .layers_transformer import rows_of, top_scores
 from .text_documents import WordTable, word_table
 
 logger = logging.get_logger(__name__)
@@ -118,7 +118,7 @@ def unsupported_setting(config, stopping_criteria, model_kwargs, synced_gpus: bo
     for name in _OMITTED:
         if getattr(config, name):
             return name
-    for name in ("decoder_attention_mask", CACHE, "streamer"):
+    for name in ("decoder_attention_mask", "cache", "streamer"):
         if model_kwargs.get(name) is not None:
             return name
     if not model_kwargs["use_cache"]:
@@ -166,7 +166,7 @@ def search(
             scores = process(ids, scores)
         totals, parents, tokens = _candidates(scores if rows_may_leave else scores.clone(), beams)
         rows = beams.advance(totals, parents, tokens)
-        cache = model_kwargs[CACHE]
+        cache = model_kwargs["cache"]
         if beams.is_over:
             return output_of(beams.output(), config, cache, device)
         ids = torch.tensor(beams.ids, device=device)
@@ -216,11 +216,11 @@ def output_of(best: Sequences, config, cache, device) -> SearchOutput:
     """The results of a search as `generate()` returns them."""
     sequences = torch.tensor(best.sequences, device=device)
     if best.beams is None:
-        return GenerateEncoderDecoderOutput(sequences=sequences, **cache_argument(cache))
+        return GenerateEncoderDecoderOutput(sequences=sequences, cache=cache)
     scores = torch.tensor(best.scores, device=device) if config.output_scores else None
     beam_indices = torch.tensor(best.beams, device=device, dtype=torch.int32)
     return GenerateBeamEncoderDecoderOutput(
-        sequences=sequences, sequences_scores=scores, beam_indices=beam_indices, **cache_argument(cache)
+        sequences=sequences, sequences_scores=scores, beam_indices=beam_indices, cache=cache
     )
 
 
@@ -374,7 +374,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             tokenizer, most_tokens = self._word_tokenizer(), config.max_length - 1
             candidates = [module.candidates_of(document, tokenizer, most_tokens, False) for document in candidates]
         # whole texts need no cache
-        for name in (CACHE, "use_cache", "cache_position"):
+        for name in ("cache", "use_cache", "cache_position"):
             model_kwargs.pop(name, None)
         sequences = module.likeliest_sentences(self, candidates, config, model_kwargs)
         return GenerateEncoderDecoderOutput(sequences=sequences)

@@ -11,22 +11,13 @@ from typing import Any
 import torch
 from torch import nn
 from transformers.activations import ACT2FN
-from transformers.cache_utils import Cache, EncoderDecoderCache
+from transformers.cache_utils import EncoderDecoderCache
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import is_tracing
 
-# the cache's name in outputs and in transformers' functions; before 5.24 it was `past_key_values`
-CACHE = "cache" if "cache" in Seq2SeqLMOutput.__dataclass_fields__ else "past_key_values"
-
 # number of scores in a block of `top_scores`, which compares the maxima of blocks first
 _BLOCK = 128
-
-
-def cache_argument(cache: Cache | None) -> dict[str, Cache | None]:
-    """The cache as the keyword argument of an output or of a function of transformers."""
-    return {CACHE: cache}
 
 
 def tied_embedding(embedding: nn.Embedding) -> nn.Embedding:

@@ -20,7 +20,6 @@ from .configuration_drgd import DrgdConfig
 from .generation_mixin import running_generation
 from .layers_copying import keys_once, mean_over_targets, summed_coverage
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
-from .layers_transformer import cache_argument
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, check_prompts, make_decoder_cache
 from .modeling_copying import (
     CopyDecoderOutput,
@@ -344,7 +343,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
             gate_logits = self.copy_gate(torch.cat((combined, states.contexts, words), dim=-1))[..., 0]
         return DrgdDecoderOutput(
             last_hidden_state=self.dropout(features),
-            **cache_argument(cache),
+            cache=cache,
             cross_attentions=cross_attentions,
             copy_attentions=states.attention,
             coverage=coverage,

@@ -26,7 +26,6 @@ from .layers_transformer import (
     FeedForward,
     ResidualLayer,
     SinusoidalPositions,
-    cache_argument,
     source_padding_mask,
     stack_norm,
 )
@@ -302,7 +301,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
             for layer_state in cache.self_attention_cache.layers:
                 layer_state.advance(length)
         return CopyDecoderOutput(
-            last_hidden_state=hidden_states, **cache_argument(cache), copy_attentions=copy_attentions, coverage=coverage
+            last_hidden_state=hidden_states, cache=cache, copy_attentions=copy_attentions, coverage=coverage
         )
 
     def _run_layers(self, hidden_states, source, **kwargs):

@@ -14,7 +14,7 @@ from transformers.utils.generic import merge_with_config_defaults
 
 from .configuration_pointer_generator import PointerGeneratorConfig
 from .layers_copying import keys_once, mean_over_targets, summed_coverage
-from .layers_transformer import cache_argument, is_symbolic, product_of_rows
+from .layers_transformer import is_symbolic, product_of_rows
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, check_prompts, make_decoder_cache
 from .modeling_copying import (
     CopyDecoderOutput,
@@ -312,7 +312,7 @@ class PointerGeneratorDecoder(PointerGeneratorPreTrainedModel):
         features = self.output(torch.cat((all_hidden, all_contexts), dim=-1))
         return PointerGeneratorDecoderOutput(
             last_hidden_state=self.dropout(features),
-            **cache_argument(cache),
+            cache=cache,
             cross_attentions=(returned_attention,) if output_attentions else None,
             copy_attentions=attention,
             coverage=coverage,

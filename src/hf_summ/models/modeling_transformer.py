@@ -19,7 +19,6 @@ from .layers_transformer import (
     TokenShift,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
-    cache_argument,
     source_padding_mask,
     stack_norm,
 )
@@ -170,10 +169,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             decoder_cache, seen = cache.self_attention_cache, cache.get_seq_length()
         hidden_states = self.input_layer(inputs_embeds, seen)
         causal_mask = create_causal_mask(
-            config=self.config,
-            inputs_embeds=hidden_states,
-            attention_mask=attention_mask,
-            **cache_argument(decoder_cache),
+            config=self.config, inputs_embeds=hidden_states, attention_mask=attention_mask, cache=decoder_cache
         )
         source_mask = source_padding_mask(encoder_attention_mask)
         # a model that does not copy needs the coverage only for decoding
@@ -203,7 +199,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             decoder_cache.layers[-1].advance(inputs_embeds.shape[1])
         return CopyDecoderOutput(
             last_hidden_state=hidden_states,
-            **cache_argument(cache),
+            cache=cache,
             copy_attentions=copy_attentions,
             copy_gate_logits=self._copy_gate_logits(inputs_embeds, hidden_states, context),
             coverage=coverage,

@@ -21,7 +21,6 @@ from hf_summ.common.messages import progress_bar
 from hf_summ.models import layers_copying, layers_recurrent
 from hf_summ.models.layers_copy_transformer import BertWindows
 from hf_summ.models.layers_recurrent import AttentiveGrus
-from hf_summ.models.layers_transformer import CACHE
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
 from hf_summ.runtimes.onnx_layers import forms_for_export, replaced
 from hf_summ.runtimes.onnx_nodes import WINDOW_SIZES, add_candidates, add_window_sizes, clear_traces, save
@@ -167,7 +166,7 @@ class _Reader(nn.Module):
         outputs = self.model(
             attention_mask=mask, encoder_outputs=encoded, decoder_input_ids=first_tokens, use_cache=True
         )
-        cache = outputs[CACHE]
+        cache = outputs["cache"]
         tensors = {LAST: encoded.last_hidden_state}
         tensors.update(self._source_keys_and_values(cache))
         states = _initial_states(cache)

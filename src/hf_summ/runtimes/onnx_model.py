@@ -12,7 +12,6 @@ from transformers import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, AutoConfig, Gen
 from transformers.utils import ModelOutput
 
 from hf_summ.models.generation_mixin import SummarizationGenerationMixin, output_of, rule_of, start_of
-from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
 from hf_summ.runtimes.folders import recorded_positions, weights_file
 from hf_summ.runtimes.onnx_search import (
@@ -248,8 +247,7 @@ class OnnxGeneration(PreTrainedModel):
             mask = torch.ones_like(source_ids)
         tensors = {**source.tensors, "attention_mask": mask}
         decoder_ids = inputs["decoder_input_ids"]
-        # the cache has the name `past_key_values` before transformers 5.24
-        cache = inputs["past_key_values"] if "past_key_values" in inputs else inputs["cache"]
+        cache = inputs["cache"]
         if cache is None:
             documents = len(source_ids)
             states = {name: tensor for name, tensor in tensors.items() if name.startswith(STATE)}
@@ -264,7 +262,7 @@ class OnnxGeneration(PreTrainedModel):
             logits=_joined_steps(steps, LOGITS),
             copy_attentions=_joined_steps(steps, COPIED),
             coverage=coverage,
-            **cache_argument(returned_cache),
+            cache=returned_cache,
             source_ids=source_ids,
         )
 
