@@ -21,7 +21,8 @@ from .configuration_highlight_transformer import HighlightTransformerConfig
 from .layers_transformer import SelfAttention, is_symbolic
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import CopyEncoderOutput, CopyingForConditionalGeneration, CopyingModel, with_inputs_of
-from .modeling_transformer import CopyingDecoder, CopyingEncoder
+from .modeling_transformer import CopyingDecoder
+from .modeling_transformer_encoder import CopyingEncoder
 
 logger = logging.get_logger(__name__)
 

@@ -29,7 +29,8 @@ from .modeling_copying import (
     CopyModelOutput,
     CopySummarizationOutput,
 )
-from .modeling_transformer import CopyingDecoder, CopyingEncoder
+from .modeling_transformer import CopyingDecoder
+from .modeling_transformer_encoder import CopyingEncoder
 
 # the largest number of queries in a chunk of attention
 _CHUNK_QUERIES = 200
