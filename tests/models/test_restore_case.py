@@ -106,6 +106,13 @@ def test_washed_words_are_spelled_as_in_the_document():
         DrgdProcessor(tokenizer, restore_case=True)
 
 
+def test_words_that_line_ends_split_are_spelled_whole():
+    document = "Nets by Micro-\nsoft read state-of-the-\nart titles."
+    tokenizer = fit_vocabulary([document.lower()], lowercase=True, show_progress=False)
+    processor = DrgdProcessor(tokenizer, restore_case=True)
+    assert processor.restore(["nets by microsoft"], [document]) == ["Nets by Microsoft"]
+
+
 def test_other_processors_take_the_setting_over(folder):
     assert fit_phrases(SENTENCES, AutoProcessor.from_pretrained(folder)).restore_case is True
 

@@ -336,12 +336,6 @@ def test_words_of_titles_are_the_authors():
     assert (round(before / total, 2), round(after / total, 2)) == (0.76, 0.93)
 
 
-def test_words_that_line_ends_split_are_whole():
-    document = "We test state-of-the-\nart nets by Micro-\nsoft."
-    (summary,) = restored(["state - of - the - art nets by microsoft."], [document])
-    assert summary == "State-of-the-art nets by Microsoft."
-
-
 def test_spaces_at_the_end_of_a_document_take_linear_time():
     began = time.process_time()
     assert restored(["the parser ."], [f"The Parser is here.{' ' * 50_000}"]) == ["The Parser."]

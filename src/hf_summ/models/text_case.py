@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from unicodedata import category, normalize
 
-from .text_documents import IDEOGRAPHS, marks, with_whole_words
+from .text_documents import IDEOGRAPHS, marks
 
 # The two groups are the space before a token, and the token.
 _TOKEN = re.compile(rf"(\s*)([{IDEOGRAPHS}]|(?:[^\W_{IDEOGRAPHS}]+[{marks()}]*)+|\S)")
@@ -84,9 +84,7 @@ def restored(
     vocabulary: set[str] = set()
     for tokens in tokenized:
         vocabulary.update(token.form for token in tokens)
-    # as the model read the documents
-    whole_documents = [with_whole_words(document) for document in documents]
-    usage = _Usage(whole_documents, vocabulary, strips_accents)
+    usage = _Usage(documents, vocabulary, strips_accents)
     return [_written(tokens, usage, is_split) for tokens in tokenized]
 
 

@@ -6,10 +6,10 @@ The source is the row of ids that a model reads of an example. A pointer is an i
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 from unicodedata import category
 from weakref import WeakKeyDictionary
@@ -75,33 +75,35 @@ def readable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def with_whole_words(text: str) -> str:
+def with_whole_words(text: str, words_among: Callable[[list[str]], Collection[str]]) -> str:
     """Join words that a hyphen and a line end split, such as "sum-" and "mary".
 
-    The hyphen stays if the text has it in the word elsewhere, or if the parts look like those of a compound, as in
-    "state-of-the-art", "x-ray", "CNN-based" and "10-fold".
+    The hyphen stays if the text has it in the word elsewhere, if both parts are words and the joined word is none, or
+    if the parts look like those of a compound, as in "state-of-the-art", "x-ray", "CNN-based" and "10-fold".
+
+    Args:
+        words_among: gives those of some texts that are words.
     """
-    if _SPLIT_WORD.search(text) is None:
+    parts = [(first, second, first + second) for _, first, second, _ in _SPLIT_WORD.findall(text)]
+    if not parts:
         return text
+    words = words_among(list(set(chain.from_iterable(parts))))
     compounds = set(_COMPOUND.findall(text.lower()))
 
     def joined(split_word: re.Match) -> str:
         before, first, second, after = split_word.groups()
-        compound = f"{first}-{second}"
+        compound, word = f"{first}-{second}", first + second
         looks_compound = before or after or len(first) == 1 or first.isupper() or not first.isalpha()
-        if looks_compound or not second.islower() or compound.lower() in compounds:
+        has_words = first in words and second in words and word not in words
+        if looks_compound or has_words or not second.islower() or compound.lower() in compounds:
             return before + compound
-        return first + second
+        return word
 
     return _SPLIT_WORD.sub(joined, text)
 
 
 def tokenize(tokenizer, texts: Sequence[str], **settings: Any):
-    """The tokenizer's output for whole texts, without truncation and padding: a list for each text in each field.
-
-    Args:
-        settings: arguments of the tokenizer's `__call__`.
-    """
+    """The tokenizer's output for whole texts, without truncation and padding: a list for each text in each field."""
     # Another thread may change the tokenizer's truncation and padding during this call.
     # Texts that were truncated or padded are tokenized again.
     while True:
@@ -464,10 +466,8 @@ def _byte_alphabet() -> dict[int, int]:
     """
     printable = set(range(33, 127)) | set(range(161, 173)) | set(range(174, 256))
     hidden = [byte for byte in range(256) if byte not in printable]
-    alphabet = dict.fromkeys(hidden, ord("?"))
-    for index, byte in enumerate(hidden):
-        alphabet[256 + index] = byte
-    return alphabet
+    represented = {256 + index: byte for index, byte in enumerate(hidden)}
+    return dict.fromkeys(hidden, ord("?")) | represented
 
 
 _BYTES = _byte_alphabet()

@@ -153,7 +153,13 @@ class TextProcessor:
 
     def clean_document(self, text: str) -> str:
         """Clean `text`, a document, join its split words, and put one space in place of each run of white space."""
-        return " ".join(with_whole_words(self.clean(text, is_document=True)).split())
+        return " ".join(with_whole_words(self.clean(text, is_document=True), self._words_among).split())
+
+    def _words_among(self, texts: list[str]) -> set[str]:
+        """Those of some texts that are tokens of the vocabulary, whatever their case."""
+        unknown_id = self.tokenizer.unk_token_id
+        rows = tokenize(self.tokenizer, [f" {text.lower()}" for text in texts], add_special_tokens=False)["input_ids"]
+        return {text for text, ids in zip(texts, rows, strict=True) if len(ids) == 1 and ids[0] != unknown_id}
 
     def source_features(self, text: Documents, length: int | None, show_progress: bool = False) -> dict[str, list]:
         """The model's inputs for each example, and the fields of `LENGTHS`: field -> a row or value for each example.
@@ -333,8 +339,8 @@ class TextProcessor:
         texts: list[str] = []
         for index, document in enumerate(documents):
             example = [document] if isinstance(document, str) else document
-            example_summaries = summaries[index * number : (index + 1) * number]
-            texts.extend(restored(example_summaries, example, strips_accents, is_split))
+            example = [with_whole_words(text, self._words_among) for text in example]
+            texts.extend(restored(summaries[index * number :][:number], example, strips_accents, is_split))
         return texts
 
     def _examples(self, text: Documents) -> list[list[str]]:
