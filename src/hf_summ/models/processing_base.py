@@ -55,7 +55,8 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
             `restore_case` with a vocabulary that keeps capitals.
 
     Attributes:
-        unaligned_fields: fields whose rows have no entry for each subword; `pad` pads them to their longest row.
+        unaligned_fields: fields whose rows have no entry for each subword. `pad` pads them to their longest row, but
+            at least to length one, as an empty row has no type.
     """
 
     # of `pad`, for `DataCollatorForSeq2Seq`
@@ -191,7 +192,13 @@ class SummarizationProcessor(TextProcessor, ProcessorMixin):
         return BatchFeature({**batch, **lengths})
 
     def _labels(self, summaries: str | Sequence[str], length: int, cut: bool, fill: bool) -> list[list[int]]:
-        """The ids of summaries, cut to a length (`cut`), or filled up to it with ignored labels (`fill`)."""
+        """The ids of one or several summaries.
+
+        Args:
+            length: a number of ids.
+            cut: whether to cut longer rows to this length.
+            fill: whether to fill up shorter rows to this length with ignored labels.
+        """
         texts = self._texts(summaries, "text_target")
         rows = [self._end(row, length if cut else None) for row in self._tokenize(texts)["input_ids"]]
         if fill:
