@@ -106,6 +106,19 @@ def test_washed_words_are_spelled_as_in_the_document():
         DrgdProcessor(tokenizer, restore_case=True)
 
 
+@pytest.mark.parametrize("lowercase", [True, False])
+def test_words_that_line_ends_split_are_whole_in_every_vocabulary(lowercase):
+    corpus = ["Facebook and Microsoft are deep networks of Baseball."] * 3
+    processor = DrgdProcessor(fit_vocabulary(corpus, lowercase=lowercase, show_progress=False))
+    split = "Face-\nbook and Micro-\nsoft are deep-\nnetworks of Base-\nball."
+    whole = "Facebook and Microsoft are deep-networks of Baseball."
+    assert processor.clean_document(split) == whole
+    # the state of a tokenizer, which threads share, stays
+    state = processor.tokenizer.backend_tokenizer.encode_special_tokens
+    processor.clean_document(split)
+    assert processor.tokenizer.backend_tokenizer.encode_special_tokens == state
+
+
 def test_words_that_line_ends_split_are_spelled_whole():
     document = "Nets by Micro-\nsoft read state-of-the-\nart titles."
     tokenizer = fit_vocabulary([document.lower()], lowercase=True, show_progress=False)

@@ -30,6 +30,16 @@ def test_markers_that_users_add_are_tokens(tiny_tokenizer, tmp_path, architectur
             assert marker_id in encoded["labels"][0]
 
 
+# the name of a special token is read as text, unless a user added special tokens, in whatever order
+def test_special_tokens_of_the_vocabulary_itself_are_no_markers(tiny_tokenizer):
+    _, processor = build_with_processor(SAGCOPY, copy.deepcopy(tiny_tokenizer))
+    tokenizer = processor.tokenizer
+    assert tokenizer.eos_token_id not in processor(text=[f"Ana {tokenizer.eos_token} sold it."])["input_ids"][0][:-1]
+    tokenizer.add_tokens(["<sec>"], special_tokens=True)
+    tokenizer.add_special_tokens({"mask_token": "[M]"})
+    assert tokenizer.convert_tokens_to_ids("<sec>") in processor(text=["Ana <sec> sold it."])["input_ids"][0]
+
+
 # a service and a trainer may tokenize in several threads, which share the state of a fast tokenizer
 def test_every_call_of_a_tokenizer_keeps_markers(tiny_tokenizer, tmp_path):
     _, processor = build_with_processor(SAGCOPY, copy.deepcopy(tiny_tokenizer))

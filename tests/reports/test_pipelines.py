@@ -418,6 +418,11 @@ def test_the_limit_of_a_given_configuration_holds():
     # without this None, transformers takes the checkpoint's value for the one that the configuration lacks
     (record,) = summarizer(SENTENCES[0], generation_config=config, return_tensors=True, max_new_tokens=None)
     assert len(record["summary_token_ids"]) == 5
+    # other settings of None leave those of the configuration
+    config.update(max_new_tokens=4, max_length=None, num_beams=3, num_return_sequences=2)
+    for name in ("length_penalty", "num_return_sequences", "num_beams", "max_new_tokens"):
+        records = summarizer(SENTENCES[0], generation_config=config, return_tensors=True, **{name: None})
+        assert [len(record["summary_token_ids"]) for record in records] == [5, 5]
 
 
 # sessions of ONNX Runtime cannot be pickled

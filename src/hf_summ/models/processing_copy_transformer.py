@@ -1,7 +1,7 @@
 """Processor of CopyTransformer: BERT's subwords, with `[CLS]` before the source."""
 
 from .processing_base import SummarizationProcessor
-from .text_processing_base import CopyTransformerTextProcessor
+from .text_processing_copy_transformer import CopyTransformerTextProcessor
 
 
 class CopyTransformerProcessor(CopyTransformerTextProcessor, SummarizationProcessor):

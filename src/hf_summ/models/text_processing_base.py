@@ -156,10 +156,13 @@ class TextProcessor:
         return " ".join(with_whole_words(self.clean(text, is_document=True), self._words_among).split())
 
     def _words_among(self, texts: list[str]) -> set[str]:
-        """Those of some texts that are tokens of the vocabulary, whatever their case."""
-        unknown_id = self.tokenizer.unk_token_id
-        rows = tokenize(self.tokenizer, [f" {text.lower()}" for text in texts], add_special_tokens=False)["input_ids"]
-        return {text for text, ids in zip(texts, rows, strict=True) if len(ids) == 1 and ids[0] != unknown_id}
+        """Those of some texts that are tokens of the vocabulary, as they are or in lower case."""
+        spellings = [f" {text}" for text in texts] + [f" {text.lower()}" for text in texts]
+        words = set()
+        for text, ids in zip(texts + texts, self._ids_and_offsets(spellings)["input_ids"], strict=True):
+            if len(ids) == 1 and ids[0] != self.tokenizer.unk_token_id:
+                words.add(text)
+        return words
 
     def source_features(self, text: Documents, length: int | None, show_progress: bool = False) -> dict[str, list]:
         """The model's inputs for each example, and the fields of `LENGTHS`: field -> a row or value for each example.
@@ -376,29 +379,36 @@ class TextProcessor:
         Args:
             with_offsets: whether the output has the field `offset_mapping`.
         """
+        encoded = self._ids_and_offsets(texts, with_offsets or bool(self.unknown_ids))
+        if self.unknown_ids:
+            for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+                self._tell_unknown_apart(text, ids, offsets)
+        return encoded
+
+    def _ids_and_offsets(self, texts: list[str], with_offsets: bool = False) -> Mapping[str, list]:
+        """As `_tokenize`, but all unknown words have the same id."""
         splits = self.splits_special_tokens or self.tokenizer.split_special_tokens
-        encoded = tokenize(
+        return tokenize(
             self.tokenizer,
             texts,
             add_special_tokens=False,
             return_attention_mask=False,
             split_special_tokens=splits and not self._has_markers(),
-            return_offsets_mapping=with_offsets or bool(self.unknown_ids),
+            return_offsets_mapping=with_offsets,
         )
-        if self.unknown_ids:
-            for text, ids, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
-                self._tell_unknown_apart(text, ids, offsets)
-        return encoded
 
     def _has_markers(self) -> bool:
         """Whether users added special tokens, which mark parts of texts and are not split."""
         if self.tokenizer.extra_special_tokens:
             return True
         named = {getattr(self.tokenizer, f"{name}_token") for name in "pad unk bos eos sep cls mask".split()}
-        added = self.tokenizer.backend_tokenizer.get_added_tokens_decoder()
-        # Tokens that users add have the last ids.
+        backend = self.tokenizer.backend_tokenizer
+        added = backend.get_added_tokens_decoder()
         last_named = max([index for index, token in added.items() if token.content in named], default=-1)
-        return any(token.special and index > last_named for index, token in added.items())
+        # Tokens that users add have the last ids, or ids after the vocabulary of the tokenizer's model.
+        first = min(last_named + 1, backend.get_vocab_size(with_added_tokens=False))
+        unnamed = [index for index, token in added.items() if token.special and token.content not in named]
+        return max(unnamed, default=-1) >= first
 
     def _tell_unknown_apart(self, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> None:
         """Replace the id of each unknown word, in place, by an id after the vocabulary and a model's padding rows.
@@ -474,27 +484,3 @@ def texts_per_document(texts: Sequence[str], documents: Sequence) -> int:
     if not len(documents) or len(texts) % len(documents):
         raise ValueError(f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number")
     return len(texts) // len(documents)
-
-
-class CopyTransformerTextProcessor(CopyingTextProcessor):
-    """The `TextProcessor` of CopyTransformer; `CopyTransformerProcessor` describes the settings."""
-
-    def __init__(
-        self,
-        tokenizer,
-        max_source_length=512,
-        max_target_length=512,
-        document_separator=None,
-        restore_case=False,
-        chat_template=None,
-        unknown_ids=0,
-    ):
-        super().__init__(
-            tokenizer,
-            max_source_length,
-            max_target_length,
-            document_separator,
-            restore_case,
-            chat_template,
-            unknown_ids,
-        )

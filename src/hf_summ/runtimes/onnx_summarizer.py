@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 _ARCHITECTURES = ("copy_transformer", "drgd", "gdlf", "highlight_transformer", "pointer_generator", "sagcopy")
 # for each class of processor, the module of `hf_summ.models` with its text side, which needs no PyTorch
 _TEXT_MODULES = {
-    "CopyTransformerProcessor": "text_processing_base",
+    "CopyTransformerProcessor": "text_processing_copy_transformer",
     "DrgdProcessor": "text_processing_recurrent",
     "GdlfProcessor": "text_processing_gdlf",
     "HighlightTransformerProcessor": "text_processing_highlight_transformer",

@@ -238,15 +238,16 @@ def overriding_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a call or a constructor, in the form in which they replace those of the checkpoint.
 
     Settings that a search cannot do without are left out if they are None, so that the checkpoint's values hold. For
-    each limit that is set under one name, its other name is None, so that the checkpoint's value does not win. Beside a
-    `generation_config`, None means what it means to `generate()`: it hides the checkpoint's value.
+    each limit that is set under one name, its other name is None, so that the checkpoint's value does not win. For the
+    same reason, a None stays if a `generation_config` in the settings has the limit under the other name.
     """
     result = {}
     for name, other_name in _OTHER_NAMES.items():
         if settings.get(other_name) is not None:
             result[name] = None
-    has_config = settings.get("generation_config") is not None
+    config = settings.get("generation_config")
     for name, value in settings.items():
-        if value is not None or has_config or name not in _NEEDED:
+        other_limit = getattr(config, _OTHER_NAMES.get(name, ""), None)
+        if value is not None or other_limit is not None or name not in _NEEDED:
             result[name] = value
     return result
