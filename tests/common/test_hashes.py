@@ -50,6 +50,6 @@ def test_file_that_changes_while_it_is_read_is_named(tmp_path):
     with hashes_while_read([whole, changed]) as hashes:
         pass
     assert hashes == (hash_of_bytes([b"before"])[:16],) * 2
-    with pytest.raises(ValueError, match=r"^\S*/changed\.jsonl: changed while it was read: rerun"):  # noqa: SIM117
-        with hashes_while_read([whole, changed]):
-            changed.write_bytes(b"afterwards")
+    message = r"^\S*/changed\.jsonl: changed while it was read: rerun"
+    with pytest.raises(ValueError, match=message), hashes_while_read([whole, changed]):
+        changed.write_bytes(b"afterwards")

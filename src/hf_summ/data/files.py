@@ -442,10 +442,9 @@ def _csv_options(files: list[str], csv_separator: str | None, encoding: str | No
     options = {"sep": separator, "encoding": encoding, "index_col": False, "keep_default_na": False, "features": texts}
     # In files of a single column, a blank line is a row with a blank text. Other rows have separators.
     options["skip_blank_lines"] = len(columns) > 1
-    if len(columns) == 1:
-        for file in files:
-            if _begins_with_blank_line(file, separator, encoding):
-                raise ValueError(f"{file} begins with a blank line in place of the column's name: remove the line")
+    for file in files:
+        if len(columns) == 1 and _begins_with_blank_line(file, separator, encoding):
+            raise ValueError(f"{file} begins with a blank line in place of the column's name: remove the line")
     return options
 
 
@@ -454,11 +453,11 @@ def _begins_with_blank_line(file: str, separator: str, encoding: str) -> bool:
     import pandas
 
     try:
-        header = pandas.read_csv(file, nrows=0, sep=separator, encoding=encoding, skip_blank_lines=False)
+        rows = pandas.read_csv(file, nrows=0, sep=separator, encoding=encoding, skip_blank_lines=False)
+        return rows.columns.empty
     except pandas.errors.EmptyDataError:
         # the file begins with several blank lines
         return True
-    return header.columns.empty
 
 
 def _saved_split(folder: str) -> "datasets.Dataset":

@@ -104,13 +104,20 @@ def check_text(name: str, text: object) -> None:
 
 
 def check_list(name: str, values: object) -> None:
-    """Raise a TypeError that names the argument unless `is_list(values)`."""
+    """Raise a TypeError unless `is_list(values)`.
+
+    Args:
+        name: the name of the argument, for the message. The other checks have the same argument.
+    """
     if not is_list(values):
         raise TypeError(f"`{name}` must be a list, but is {type(values).__name__}: {values!r:.80}")
 
 
 def is_list(value: object) -> bool:
-    """Whether a value is a list, an array, a column of a table or the like."""
+    """Whether a value is a list, an array, a column of a table or the like.
+
+    Such a value has a length and can be iterated over, and it is neither a string nor a mapping.
+    """
     if isinstance(value, (str, bytes, Mapping)):
         return False
     return isinstance(value, Sized) and isinstance(value, Iterable)
@@ -130,7 +137,10 @@ def check_texts(name: str, texts: Any) -> None:
 
 
 def check_source_ids(input_ids: Any) -> None:
-    """Raise a ValueError if `input_ids` is a tensor of another shape than (documents, subwords)."""
+    """Raise a ValueError if `input_ids` is a tensor of another shape than (documents, subwords).
+
+    Values that are not tensors, such as None, pass.
+    """
     if getattr(input_ids, "ndim", 2) != 2:
         shape = tuple(input_ids.shape)
         raise ValueError(f"`input_ids` has shape {shape}, but must have a row for each document: add a dimension")

@@ -39,7 +39,7 @@ def longest_input(model: PreTrainedModel) -> int | None:
 def position_arguments(bert: PreTrainedModel, input_ids: torch.Tensor) -> dict[str, torch.Tensor]:
     """The argument `position_ids` (1, S) for ids (B, S), by name; no argument if BERT has no buffer of position ids.
 
-    It replaces the buffer, which may be wrong: PyTorch's `AveragedModel(use_buffers=True)` may round i down to i - 1.
+    It replaces the buffer, which may be wrong: PyTorch's averages of buffers may round position i down to i - 1.
     """
     embeddings = getattr(bert.base_model, "embeddings", None)
     table = getattr(embeddings, "position_embeddings", None)
